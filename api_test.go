@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 //go:generate go test -run ^TestExportedAPI$ . -update-api
@@ -27,23 +29,17 @@ func TestExportedAPI(t *testing.T) {
 	for _, module := range []string{"operator", "apiserver"} {
 		t.Run(module, func(t *testing.T) {
 			lines, err := exportedAPI(module)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if len(lines) < 100 {
 				t.Fatalf("only %d lines: is this the root of the repository?", len(lines))
 			}
 			file := filepath.Join(module, "api.txt")
 			if *updateAPI {
-				if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644))
 				return
 			}
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			want := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 			removed, added := difference(want, lines), difference(lines, want)
 			for _, line := range removed {
@@ -80,13 +76,9 @@ func New(
 }
 func local() {}
 `
-	if err := os.WriteFile(filepath.Join(dir, "p.go"), []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(source), 0o600))
 	got, err := exportedAPI(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := []string{
 		"., const A", "., func (s *S[T]) Do(a, b int) (ok bool, err error)", "., func New(cfg struct{ A int }) *S[int]",
 		"., type E struct",

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // forbidden lists the imports that the architecture does not allow, with the reason. A pattern that
@@ -274,8 +276,6 @@ func sourceFiles(t *testing.T) []file {
 		files = append(files, f)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return files
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"kelson.dev/internal/require"
 )
 
 // maxColumns is the maximum width of a line with a comment, with a tab counted as four columns.
@@ -35,9 +37,7 @@ func trackedFiles(t *testing.T, pattern string) iter.Seq2[string, []byte] {
 			if os.IsNotExist(err) {
 				continue // removed, but not committed
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if !yield(name, src) {
 				return
 			}

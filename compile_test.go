@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // TestCompiledFunctions checks that the library's types do not make each package of an operator
@@ -16,13 +18,9 @@ func TestCompiledFunctions(t *testing.T) {
 		most = 400 // 334 in November 2026; about twice as many with a generic queue in Deps
 	)
 	archive, err := exec.Command("go", "list", "-export", "-f", "{{.Export}}", pkg).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	symbols, err := exec.Command("go", "tool", "nm", strings.TrimSpace(string(archive))).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var functions []string
 	for line := range strings.Lines(string(symbols)) {
 		if fields := strings.SplitN(strings.TrimSpace(line), " ", 3); len(fields) == 3 &&

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"kelson.dev/internal/require"
 )
 
 var (
@@ -40,9 +42,7 @@ func TestLinks(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	headings := map[string]map[string]bool{} // of each page that a fragment names
 	for _, page := range pages {
 		for n, line := range prose(t, page) {
@@ -77,9 +77,7 @@ func TestLinks(t *testing.T) {
 func prose(t *testing.T, page string) []string {
 	t.Helper()
 	data, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lines, fenced := strings.Split(string(data), "\n"), false
 	for i, line := range lines {
 		fence := strings.HasPrefix(strings.TrimSpace(line), "```")

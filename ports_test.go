@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // TestPortsAreListed compares the packages that answer on a port with the table in
@@ -19,9 +21,7 @@ import (
 // API server.
 func TestPortsAreListed(t *testing.T) {
 	page, err := os.ReadFile("docs/reference/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, table, _ := strings.Cut(string(page), "<!-- ports -->")
 	table, _, _ = strings.Cut(table, "<!-- end of ports -->")
 	listed := map[string]bool{}
@@ -70,9 +70,7 @@ func serversBelow(t *testing.T, root string, found map[string]bool) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // createsServer reports whether a file creates or uses an HTTP server.

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // worn matches phrases that plain modern technical English does not use. CONTRIBUTING.md explains
@@ -73,9 +75,7 @@ func TestProse(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, prefix := range unrevised {
 		if !found[prefix] {
 			t.Errorf("%s has no worn phrases: remove it from unrevised", prefix)

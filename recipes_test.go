@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // recipe returns the blocks of Go code of a recipe in CONTRIBUTING.md, without their indentation.
@@ -32,9 +34,7 @@ func recipe(t *testing.T, name string) []string {
 func source(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(data)
 }
 
@@ -56,19 +56,13 @@ func testWith(t *testing.T, files map[string]string, pkg, run string) {
 	replace := map[string]string{}
 	for name, text := range files {
 		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		replace[filepath.Join(root, filepath.FromSlash(name))] = file
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(file, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, overlay, 0o600))
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-overlay", file, pkg, "-run", "^"+run+"$", "-v")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+run) {
@@ -79,9 +73,7 @@ func testWith(t *testing.T, files map[string]string, pkg, run string) {
 func mustAbs(t *testing.T, name string) string {
 	t.Helper()
 	abs, err := filepath.Abs(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return abs
 }
 
@@ -106,9 +98,7 @@ func TestRecipesOfExistingCode(t *testing.T) {
 
 // TestRecipeOfAdmissionPlugin adds the plugin of the recipe and its test.
 func TestRecipeOfAdmissionPlugin(t *testing.T) {
-	if testing.Short() {
-		t.Skip("links a program with Kubernetes' packages")
-	}
+	require.Long(t, "links a program with Kubernetes' packages")
 	row := recipe(t, "an admission plugin")[0]
 	testWith(t, map[string]string{
 		"kubernetes/plugins/table.go": after(t, "kubernetes/plugins/table.go",
@@ -152,9 +142,7 @@ func TestQuiet(t *testing.T) {
 
 // TestRecipeOfGenerator adds the generator of the recipe and runs it.
 func TestRecipeOfGenerator(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the toolchain again")
-	}
+	require.Long(t, "compiles the toolchain again")
 	row, function, found := strings.Cut(recipe(t, "a generator")[0], "\n\n")
 	if !found {
 		t.Fatal("the recipe has no row and function")

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // compiledApart lists the targets of the Makefile that compile packages with flags of their own,
@@ -43,9 +45,7 @@ func TestTargetsShareCompiledPackages(t *testing.T) {
 		t.Skip("SKIPPED: make is not installed")
 	}
 	makefile, err := os.ReadFile("Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	targets := regexp.MustCompile(`(?m)^([a-z][a-z -]*):.*## `).FindAllStringSubmatch(string(makefile), -1)
 	if len(targets) < 50 {
 		t.Fatalf("found %d targets in the Makefile", len(targets))
@@ -87,9 +87,7 @@ func TestScriptsShareCompiledPackages(t *testing.T) {
 	more, _ := filepath.Glob("test/*.sh")
 	for _, name := range append(append(scripts, more...), ".ci/run") {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if name == "test/scaffold/run.sh" { // compiles a project as its Dockerfile does
 			continue
 		}

@@ -15,6 +15,8 @@ import (
 	"kelson.dev/apiserver/admission"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // Errors in the names of plugins have kube-apiserver's wording.
@@ -51,9 +53,7 @@ func TestReadConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	write("selector.yaml", "a: b")
@@ -83,9 +83,7 @@ func TestReadConfiguration(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if len(got) != len(test.want) {
 				t.Errorf("%d configurations, want %d", len(got), len(test.want))
 			}
@@ -103,17 +101,11 @@ func TestReadConfiguration(t *testing.T) {
 
 // Without configured webhooks and policies, admission does not allocate.
 func TestUnconfiguredAdmissionDoesNotAllocate(t *testing.T) {
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	chain, err := admission.New(
 		admission.Config{Disable: []string{"NamespaceLifecycle"}}, admission.Generic(),
 		admission.Deps{Store: st, Registry: resource.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer chain.Stop()
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 	attributes := upstream.NewAttributesRecord(&corev1.ConfigMap{}, nil, kind, "default", "a",
@@ -123,10 +115,8 @@ func TestUnconfiguredAdmissionDoesNotAllocate(t *testing.T) {
 		if chain.Handles(upstream.Create) {
 			t.Fatal("a plugin is active")
 		}
-		if err := errors.Join(chain.Admit(context.Background(), attributes, nil),
-			chain.Validate(context.Background(), attributes, nil)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(chain.Admit(context.Background(), attributes, nil),
+			chain.Validate(context.Background(), attributes, nil)))
 	}
 	work() // the first call computes the empty configuration
 	if n := testing.AllocsPerRun(100, work); n != 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,25 +17,18 @@ import (
 
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // postTo sends JSON to a path and returns the code and the body of the response.
 func postTo(t testing.TB, s *apiserver.Server, path, text string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://server"+path, strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := s.RESTConfig().Transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	data := require.Body(t, resp)
 	return resp.StatusCode, string(data)
 }
 
@@ -67,10 +59,9 @@ func TestAdmissionOfSubresources(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, client := newServer(t, kinds(action), ovens, part)
 			ctx := t.Context()
-			if _, err := client.Resource(pizzas).Namespace("default").Create(ctx, newPizza(t, "a", `{}`),
-				metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := client.Resource(pizzas).Namespace("default").Create(ctx, newPizza(t, "a", `{}`),
+				metav1.CreateOptions{})
+			require.NoError(t, err)
 			for _, version := range []string{"v1beta1", "v1alpha1"} {
 				code, text := postTo(t, s, "/apis/"+group+"/"+version+"/namespaces/default/pizzas/a/bake",
 					`{"minutes":7}`)
@@ -80,19 +71,15 @@ func TestAdmissionOfSubresources(t *testing.T) {
 			}
 			in := client.Resource(schema.GroupVersionResource{Group: "ovens.example.com", Version: "v1",
 				Resource: "ovens"}).Namespace("default")
-			if _, err := in.Create(ctx, object(t,
+			_, err = in.Create(ctx, object(t,
 				`{"apiVersion":"ovens.example.com/v1","kind":"Oven","metadata":{"name":"a"},"spec":{"fires":1}}`),
-				metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := in.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`),
-				metav1.PatchOptions{}, "scale"); err != nil {
-				t.Fatal(err)
-			}
+				metav1.CreateOptions{})
+			require.NoError(t, err)
+			_, err = in.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`),
+				metav1.PatchOptions{}, "scale")
+			require.NoError(t, err)
 			now, err := in.Get(ctx, "a", metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			check(t, "fires", text(t, now, "spec", "fires"), "5")
 		})
 	}
@@ -103,9 +90,8 @@ func TestRulesOfDeleteCollection(t *testing.T) {
 	_, client := newServer(t, kinds(), apiserver.Admission(unused, admission.Delete))
 	ctx := t.Context()
 	for _, name := range []string{"ham", "olive"} {
-		if _, err := client.Resource(toppings).Create(ctx, newTopping(t, name), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.Resource(toppings).Create(ctx, newTopping(t, name), metav1.CreateOptions{})
+		require.NoError(t, err)
 	}
 	if _, err := client.Resource(pizzas).Namespace("default").Create(ctx,
 		newPizza(t, "a", `{"toppings":[{"name":"olive"}]}`), metav1.CreateOptions{}); err != nil {
@@ -142,9 +128,8 @@ func TestNotFoundInDeleteCollection(t *testing.T) {
 	in := client.Resource(pizzas).Namespace("default")
 	create := func(names ...string) {
 		for _, name := range names {
-			if _, err := in.Create(ctx, newPizza(t, name, `{}`), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := in.Create(ctx, newPizza(t, name, `{}`), metav1.CreateOptions{})
+			require.NoError(t, err)
 		}
 	}
 	create("a", "b")
@@ -184,17 +169,13 @@ func TestRuleWritesOfGracefulDeletion(t *testing.T) {
 	ctx := t.Context()
 	in := client.Resource(pizzas).Namespace("default")
 	for _, name := range []string{"a", "b", "total"} {
-		if _, err := client.Resource(toppings).Create(ctx, newTopping(t, name), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := in.Create(ctx, newPizza(t, name, `{}`), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.Resource(toppings).Create(ctx, newTopping(t, name), metav1.CreateOptions{})
+		require.NoError(t, err)
+		_, err = in.Create(ctx, newPizza(t, name, `{}`), metav1.CreateOptions{})
+		require.NoError(t, err)
 	}
 	for i, name := range []string{"a", "b"} {
-		if err := in.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, in.Delete(ctx, name, metav1.DeleteOptions{}))
 		if got, err := in.Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("pizza: %v, %v", got, err)
 		}
@@ -202,9 +183,7 @@ func TestRuleWritesOfGracefulDeletion(t *testing.T) {
 			t.Errorf("topping: %v", err)
 		}
 		total, err := client.Resource(toppings).Get(ctx, "total", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		check(t, "total", text(t, total, "spec", "cost"), fmt.Sprint(2-i))
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -30,53 +29,14 @@ import (
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/services"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/pipes"
+	"kelson.dev/internal/require"
 )
 
-// pipes is a listener whose connections do not leave the process.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.conns:
-		return conn, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case p.conns <- far:
-		return near, nil
-	case <-p.done:
-		return nil, errors.New("connection refused")
-	}
-}
-
-func listen(t *testing.T, handler http.Handler, config *tls.Config) *pipes {
-	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-	server := &http.Server{Handler: handler, TLSConfig: config, ErrorLog: log.New(io.Discard, "", 0)}
-	var ended sync.WaitGroup
-	ended.Go(func() {
-		if config != nil {
-			_ = server.ServeTLS(p, "", "")
-		} else {
-			_ = server.Serve(p)
-		}
-	})
-	t.Cleanup(func() {
-		server.Close()
-		ended.Wait()
-	})
-	return p
+func listen(t *testing.T, handler http.Handler, config *tls.Config) *pipes.Listener {
+	l, stop := pipes.Serve(handler, config)
+	t.Cleanup(stop)
+	return l
 }
 
 // proxied is an aggregator with the backend of foo.example.com/v1, the Service test-service of the
@@ -98,32 +58,24 @@ type proxied struct {
 func authority(t *testing.T) *pki.Authority {
 	t.Helper()
 	a, err := pki.NewAuthority("ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return a
 }
 
 func certificateOf(t *testing.T, pair pki.KeyPair, err error) *tls.Certificate {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &certificate
 }
 
 // start returns a dialer of the aggregator, whose pipeline consists of the user and the request's
 // info.
-func (p *proxied) start() *pipes {
+func (p *proxied) start() *pipes.Listener {
 	p.Helper()
 	st, err := store.Open(store.Config{})
-	if err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, err)
 	if !p.noService {
 		put(p.T, st, store.Key{Resource: services.Services, Namespace: "test-ns", Name: "test-service"}, `{"metadata":{"name":"test-service","namespace":"test-ns",
 			"annotations":{"kelson.dev/url":"https://backend.example"}},"spec":{"ports":[{"port":443}]}}`)
@@ -146,7 +98,7 @@ func (p *proxied) start() *pipes {
 			if p.noDial {
 				return nil, errors.New("broken dialer")
 			}
-			return backend.dial(ctx, network, address)
+			return backend.Dial(ctx, network, address)
 		},
 	})
 	ctx, cancel := context.WithCancel(p.Context())
@@ -227,19 +179,15 @@ func TestProxy(t *testing.T) {
 					}
 				})
 				test.change(p)
-				client := &http.Transport{DialContext: p.start().dial, DisableKeepAlives: true}
+				client := &http.Transport{DialContext: p.start().Dial, DisableKeepAlives: true}
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 					"http://plane/apis/foo.example.com/v1/things/a%20b?x=1", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				req.Header.Set("X-Remote-Group", "system:masters")
 				// a proxy removes the headers that Connection names
 				req.Header.Set("Connection", "X-Remote-User, X-Remote-Uid, X-Remote-Group")
 				resp, err := client.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				defer resp.Body.Close()
 				body, err := io.ReadAll(resp.Body)
 				if err != nil || resp.StatusCode != test.code || !strings.Contains(string(body), test.body) {
@@ -306,20 +254,15 @@ func TestProxyOfUpgrades(t *testing.T) {
 					_, _ = io.ReadFull(conn, word)
 					_, _ = conn.Write(append([]byte("hello "), word...))
 				})
-				conn, err := p.start().dial(t.Context(), "", "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn, err := p.start().Dial(t.Context(), "", "")
+				require.NoError(t, err)
 				defer conn.Close()
-				if _, err := io.WriteString(conn,
-					"GET /apis/foo.example.com/v1/foo HTTP/1.1\r\nHost: plane\r\nConnection: Upgrade, X-Remote-User\r\nUpgrade: test\r\n\r\n"); err != nil {
-					t.Fatal(err)
-				}
+				_, err = io.WriteString(conn,
+					"GET /apis/foo.example.com/v1/foo HTTP/1.1\r\nHost: plane\r\nConnection: Upgrade, X-Remote-User\r\nUpgrade: test\r\n\r\n")
+				require.NoError(t, err)
 				in := bufio.NewReader(conn)
 				resp, err := http.ReadResponse(in, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if works := resp.StatusCode == http.StatusSwitchingProtocols; works != test.works ||
 					called.Load() != test.works {
 					t.Fatalf("%s; called: %v", resp.Status, called.Load())
@@ -328,9 +271,8 @@ func TestProxyOfUpgrades(t *testing.T) {
 					return
 				}
 				answer := make([]byte, 11)
-				if _, err := io.WriteString(conn, "world"); err != nil {
-					t.Fatal(err)
-				}
+				_, err = io.WriteString(conn, "world")
+				require.NoError(t, err)
 				if _, err := io.ReadFull(in, answer); err != nil || !bytes.Equal(answer, []byte("hello world")) {
 					t.Errorf("%q, %v", answer, err)
 				}
@@ -355,18 +297,14 @@ func TestProxyCertificateRenewed(t *testing.T) {
 				MaxVersion: tls.VersionTLS12},
 			proxyClient: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate.Load(), nil },
 		}
-		client := &http.Transport{DialContext: p.start().dial, DisableKeepAlives: true}
+		client := &http.Transport{DialContext: p.start().Dial, DisableKeepAlives: true}
 		want := func(code int) {
 			t.Helper()
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 				"http://plane/apis/foo.example.com/v1/things", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			resp, err := client.RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			body, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if err != nil || resp.StatusCode != code {
@@ -410,19 +348,15 @@ func TestProxySignalsFlowControl(t *testing.T) {
 						before.Store(signal.Load())
 					}
 				})
-				client := &http.Transport{DialContext: p.start().dial, DisableKeepAlives: true}
+				client := &http.Transport{DialContext: p.start().Dial, DisableKeepAlives: true}
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 					"http://plane/apis/foo.example.com/v1/things", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if test.upgrade {
 					req.Header.Set("Connection", "Upgrade")
 				}
 				resp, err := client.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				resp.Body.Close()
 				if signal.Load() != test.want || before.Load() != test.want {
 					t.Errorf("signaled: %v, before the backend had the request: %v", signal.Load(), before.Load())

@@ -26,6 +26,7 @@ import (
 	"kelson.dev/apiserver/aggregator"
 	"kelson.dev/apiserver/services"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 // statuses stands for the API: it applies the patches of statuses to the store.
@@ -64,11 +65,7 @@ func put(t *testing.T, st *store.Store, key store.Key, data string) {
 // newStore returns a store with the Service s of the backends, at a URL.
 func newStore(t *testing.T, url string) *store.Store {
 	t.Helper()
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
+	st := storetest.New(t, store.Config{})
 	putService(t, st, url)
 	return st
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/rest"
+
+	"kelson.dev/internal/require"
 )
 
 // BenchmarkKinds measures requests on a kind of Go types with two versions, in process, in the
@@ -40,20 +42,14 @@ func BenchmarkKinds(b *testing.B) {
 		b.Run(test.name, func(b *testing.B) {
 			s, _ := newServer(b, kinds())
 			client, err := rest.HTTPClientFor(quiet(s.RESTConfig()))
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 			send := func(method, path, media, body string) {
 				req, err := http.NewRequestWithContext(b.Context(), method, s.RESTConfig().Host+path,
 					strings.NewReader(body))
-				if err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, err)
 				req.Header.Set("Content-Type", media)
 				resp, err := client.Do(req)
-				if err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, err)
 				defer resp.Body.Close()
 				if data, _ := io.ReadAll(resp.Body); resp.StatusCode > 299 {
 					b.Fatalf("%s %s: %s", method, path, data)

@@ -17,6 +17,7 @@ import (
 
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/apiservertest"
+	"kelson.dev/internal/require"
 )
 
 // menu is a hub with the methods that the generators validation and lifecycle write.
@@ -117,9 +118,7 @@ func menuClient(t *testing.T, version string) (func(version string) dynamic.Reso
 	config := rest.CopyConfig(env.RESTConfig())
 	config.WarningHandler = warnings
 	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return func(version string) dynamic.ResourceInterface {
 		return client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: "menus"}).
 			Namespace("default")
@@ -159,9 +158,7 @@ func TestDeclaredRules(t *testing.T) {
 			obj.SetLabels(c.labels)
 			_, err := client(c.version).Create(t.Context(), obj, metav1.CreateOptions{DryRun: []string{"All"}})
 			if c.want == nil {
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				return
 			}
 			if err == nil {
@@ -180,13 +177,9 @@ func TestDeclaredRules(t *testing.T) {
 
 	created, err := client("v1").Create(t.Context(), menuOf("v1", "lunch", map[string]any{"dishes": int64(3)}),
 		metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	set := func(orders int64) error {
-		if err := unstructured.SetNestedField(created.Object, orders, "status", "orders"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, unstructured.SetNestedField(created.Object, orders, "status", "orders"))
 		next, err := client("v1").UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
 		if err == nil {
 			created = next
@@ -210,9 +203,8 @@ func TestDeprecatedByLifecycle(t *testing.T) {
 	} {
 		client, warnings := menuClient(t, c.release)
 		for _, version := range []string{"v1", "v1beta1"} {
-			if _, err := client(version).List(t.Context(), metav1.ListOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := client(version).List(t.Context(), metav1.ListOptions{})
+			require.NoError(t, err)
 		}
 		if got := strings.Join(warnings.texts, "\n"); got != c.want {
 			t.Errorf("release %s: warnings %q, want %q", c.release, got, c.want)

@@ -3,7 +3,6 @@ package apiserver_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver"
+	"kelson.dev/internal/require"
 )
 
 // Field ownership does not depend on the fast paths: two servers, one of them without fast paths,
@@ -54,9 +54,7 @@ type pizzaServer struct {
 func newPizzaServer(t *testing.T, parts ...apiserver.Part) pizzaServer {
 	s, _ := newServer(t, append(parts, kinds())...)
 	client, err := rest.HTTPClientFor(quiet(s.RESTConfig()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pizzaServer{t, client, s.RESTConfig().Host}
 }
 
@@ -64,24 +62,14 @@ func newPizzaServer(t *testing.T, parts ...apiserver.Part) pizzaServer {
 // between servers.
 func (p pizzaServer) send(w request) string {
 	req, err := http.NewRequestWithContext(p.t.Context(), w.method, p.host+w.path, strings.NewReader(w.body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	req.Header.Set("Content-Type", w.media)
 	req.Header.Set("User-Agent", w.agent)
 	resp, err := p.client.Do(req)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
+	data := require.Body(p.t, resp)
 	var object map[string]any
-	if err := json.Unmarshal(data, &object); err != nil {
-		p.t.Fatalf("%s: %v", data, err)
-	}
+	require.NoErrorf(p.t, json.Unmarshal(data, &object), "%s", data)
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		delete(metadata, "uid")
 	}
@@ -89,9 +77,7 @@ func (p pizzaServer) send(w request) string {
 		delete(object, "details") // has the uid
 	}
 	text, err := json.Marshal(object)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	return fmt.Sprint(resp.StatusCode, " ", string(text))
 }
 

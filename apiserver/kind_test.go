@@ -38,23 +38,17 @@ func quiet(config *rest.Config) *rest.Config {
 func newServer(t testing.TB, parts ...apiserver.Part) (*apiserver.Server, dynamic.Interface) {
 	t.Helper()
 	s, err := apiserver.New(t.Context(), parts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(s.Stop)
 	client, err := dynamic.NewForConfig(quiet(s.RESTConfig()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s, client
 }
 
 func object(t testing.TB, text string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
-	if err := json.Unmarshal([]byte(text), &u.Object); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &u.Object))
 	return u
 }
 
@@ -71,13 +65,9 @@ func newTopping(t testing.TB, name string) *unstructured.Unstructured {
 func text(t testing.TB, u *unstructured.Unstructured, path ...string) string {
 	t.Helper()
 	value, _, err := unstructured.NestedFieldNoCopy(u.Object, path...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	data, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(data)
 }
 
@@ -139,16 +129,12 @@ func TestVersions(t *testing.T) {
 func TestValidation(t *testing.T) {
 	var warned warnings
 	s, err := apiserver.New(t.Context(), kinds())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Stop()
 	config := s.RESTConfig()
 	config.WarningHandler = &warned
 	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	in := client.Resource(pizzas).Namespace("default")
 	ctx := t.Context()
 	_, err = in.Create(ctx, newPizza(t, "a", `{"toppings":[{"name":"x","quantity":11}]}`), metav1.CreateOptions{})
@@ -174,9 +160,7 @@ func TestValidation(t *testing.T) {
 		t.Errorf("after a dry run: %v", err)
 	}
 	created, err := in.Create(ctx, newPizza(t, "a", `{"size":"small"}`), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	created.Object["spec"] = map[string]any{"size": "large"}
 	if _, err = in.Update(ctx, created, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) ||
 		!strings.Contains(err.Error(), "spec.size: Forbidden: is immutable") {
@@ -240,9 +224,7 @@ func TestLifecycle(t *testing.T) {
 	ok := require.Value[*unstructured.Unstructured](t)
 	w, err := client.Resource(oldPizzas).Namespace("default").Watch(ctx,
 		metav1.ListOptions{FieldSelector: "spec.size=large"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.Stop()
 	for name, size := range map[string]string{"a": "small", "b": "large"} {
 		ok(in.Create(ctx, newPizza(t, name, `{"size":"`+size+`"}`), metav1.CreateOptions{}))
@@ -263,9 +245,7 @@ func TestLifecycle(t *testing.T) {
 	ok(in.Patch(ctx, "b", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/x"]}}`),
 		metav1.PatchOptions{}))
 	<-w.ResultChan()
-	if err := in.Delete(ctx, "b", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, in.Delete(ctx, "b", metav1.DeleteOptions{}))
 	if held := ok(in.Get(ctx, "b", metav1.GetOptions{})); held.GetDeletionTimestamp() == nil {
 		t.Error("no deletionTimestamp")
 	}
@@ -278,17 +258,13 @@ func TestLifecycle(t *testing.T) {
 	// A grace period does, too.
 	ok(in.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"oven":"yes"}}}`),
 		metav1.PatchOptions{}))
-	if err := in.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, in.Delete(ctx, "a", metav1.DeleteOptions{}))
 	marked := ok(in.Get(ctx, "a", metav1.GetOptions{}))
 	if seconds := marked.GetDeletionGracePeriodSeconds(); seconds == nil || *seconds != 30 {
 		t.Errorf("grace period %v", seconds)
 	}
-	if err := in.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)},
-		metav1.ListOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, in.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)},
+		metav1.ListOptions{}))
 	if list, err = in.List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 0 {
 		t.Errorf("after deletecollection: %v, %v", list, err)
 	}
@@ -298,10 +274,9 @@ func TestLifecycle(t *testing.T) {
 func TestDocuments(t *testing.T) {
 	s, client := newServer(t, kinds())
 	ctx := t.Context()
-	if _, err := client.Resource(pizzas).Namespace("default").Create(ctx, newPizza(t, "a", `{"size":"large"}`),
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := client.Resource(pizzas).Namespace("default").Create(ctx, newPizza(t, "a", `{"size":"large"}`),
+		metav1.CreateOptions{})
+	require.NoError(t, err)
 	path := "/apis/" + group + "/v1alpha1/namespaces/default/pizzas"
 	table := body(t, s, path, "application/json;as=Table;v=v1;g=meta.k8s.io")
 	for _, want := range []string{`"name":"Name"`, `"name":"Size"`, `"name":"Age"`, `"cells":["a","large",`} {
@@ -314,9 +289,7 @@ func TestDocuments(t *testing.T) {
 	}
 	config := rest.CopyConfig(s.RESTConfig())
 	found, err := clientdiscovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resources, err := found.ServerResourcesForGroupVersion(group + "/v1beta1")
 	if err != nil || len(resources.APIResources) != 2 || resources.APIResources[0].Name != "pizzas" ||
 		resources.APIResources[0].ShortNames[0] != "pz" || resources.APIResources[1].Name != "pizzas/status" {
@@ -343,14 +316,10 @@ func TestDocuments(t *testing.T) {
 func do(t testing.TB, s *apiserver.Server, path, accept string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://server"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Header.Set("Accept", accept)
 	resp, err := s.RESTConfig().Transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return resp
 }
 

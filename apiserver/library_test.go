@@ -13,15 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/internal/require"
 )
 
 // guide returns the first block of Go code with a package clause in the guide.
 func guide(t *testing.T, clause string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "docs", "guides", "apiserver.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, block := range strings.Split(string(data), "```go\n")[1:] {
 		if code, _, _ := strings.Cut(block, "```"); strings.HasPrefix(code, clause+"\n") {
 			return code
@@ -34,13 +34,9 @@ func guide(t *testing.T, clause string) string {
 // The guide's program, in its own module that requires only the engine, serves a kind that kubectl
 // can use.
 func TestGuide(t *testing.T) {
-	if testing.Short() {
-		t.Skip("links a server: ten seconds")
-	}
+	require.Long(t, "links a server: ten seconds")
 	dir := outsideModule(t)
-	if err := os.Mkdir(filepath.Join(dir, "v1alpha1"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "v1alpha1"), 0o700))
 	write(t, filepath.Join(dir, "v1alpha1", "types.go"), []byte(guide(t, "package v1alpha1")))
 	main := guide(t, "package main")
 	if n := strings.Count(main, "\n"); n > 20 {
@@ -57,12 +53,8 @@ func TestGuide(t *testing.T) {
 	server := exec.Command("./server", "--standalone", "--secure-port=0")
 	server.Dir = dir
 	log, err := server.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
 	defer func() {
 		if err := server.Process.Signal(os.Interrupt); err != nil {
 			t.Error(err)
@@ -80,19 +72,14 @@ func TestGuide(t *testing.T) {
 		t.Fatalf("the server did not start: %s", lines.Text())
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, found[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	in := client.Resource(schema.GroupVersionResource{Group: "restaurant.example.com", Version: "v1alpha1",
 		Resource: "pizzas"}).Namespace("default")
 	pizza := object(t, `{"apiVersion":"restaurant.example.com/v1alpha1","kind":"Pizza","metadata":{"name":"margherita"},"spec":{"toppings":["tomato"]}}`)
-	if _, err := in.Apply(t.Context(), "margherita", pizza, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = in.Apply(t.Context(), "margherita", pizza, metav1.ApplyOptions{FieldManager: "test"})
+	require.NoError(t, err)
 	list, err := in.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 {
 		t.Errorf("list: %v, %v", list, err)

@@ -15,6 +15,7 @@ import (
 
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/apiservertest"
+	"kelson.dev/internal/require"
 )
 
 // cake is the hub: version v1.
@@ -103,9 +104,7 @@ func TestLossyConversion(t *testing.T) {
 		config.WarningHandler = received
 		config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 		client, err := rest.UnversionedRESTClientFor(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		err = client.Verb(verb).RequestURI(path).Param("fieldValidation", directive).SetHeader("Content-Type",
 			media).Body([]byte(body)).Do(t.Context()).Error()
 		return *received, err

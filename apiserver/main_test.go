@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"kelson.dev/internal/require"
 )
 
 // A server adjusts garbage collection only if the process is its own.
@@ -76,12 +78,8 @@ func TestLogHasOneFormat(t *testing.T) {
 	server := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestLogHasOneFormat$")
 	server.Env = append(os.Environ(), child+"="+t.TempDir())
 	stderr, err := server.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
 	defer server.Wait()
 	defer cancel()
 	own, want := false, []string{`level=WARN msg="1 warning"`,

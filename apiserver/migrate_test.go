@@ -43,10 +43,9 @@ func createInOldRelease(t *testing.T, open apiserver.OpenStore, names ...string)
 	for _, name := range names {
 		old := object(t, `{"apiVersion":"`+group+`/v1alpha1","kind":"Pizza","metadata":{"name":"`+name+
 			`"},"spec":{"toppings":["ham","salami","salami"]}}`)
-		if _, err := client.Resource(oldPizzas).Namespace("default").Create(t.Context(), old,
-			metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.Resource(oldPizzas).Namespace("default").Create(t.Context(), old,
+			metav1.CreateOptions{})
+		require.NoError(t, err)
 	}
 	s.Stop()
 }
@@ -133,9 +132,7 @@ func TestMigrateStorage(t *testing.T) {
 			s, client := newServer(t, kinds(), apiserver.Storage(open))
 			created, err := client.Resource(pizzas).Namespace("default").Create(t.Context(), newPizza(t, "c", `{}`),
 				metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			s.Stop()
 			s, client = newServer(t, kinds(), apiserver.Storage(open), apiserver.MigrateStorage())
 			untilMigrated(t, client, created.GetResourceVersion(), "a", "b")
@@ -180,9 +177,7 @@ func TestFlagMigrateStorage(t *testing.T) {
 			cancel()
 		}
 	}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-ended)
 	if !strings.Contains(migrated, "stored=2") || !strings.Contains(migrated, "version=v1beta1") {
 		t.Errorf("log: %q", migrated)
 	}
@@ -200,9 +195,7 @@ func untilMigrated(t *testing.T, client dynamic.Interface, revision string, name
 	in := client.Resource(pizzas).Namespace("default")
 	for _, name := range names {
 		w, err := in.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for {
 			e := <-w.ResultChan()
 			u, ok := e.Object.(*unstructured.Unstructured)
@@ -220,9 +213,7 @@ func untilMigrated(t *testing.T, client dynamic.Interface, revision string, name
 func newer(t *testing.T, a, b string) bool {
 	t.Helper()
 	order, err := resourceversion.CompareResourceVersion(a, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return order > 0
 }
 

@@ -11,14 +11,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // The engine can be required without k8s.io/kubernetes.
 func TestDependencies(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "./...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	packages := strings.Fields(string(out))
 	if len(packages) < 100 {
 		t.Fatalf("only %d packages: go list has not listed the dependencies", len(packages))
@@ -33,9 +33,7 @@ func TestDependencies(t *testing.T) {
 // A module outside this repository requires only the engine and serves a custom resource in forty
 // lines.
 func TestOutsideModule(t *testing.T) {
-	if testing.Short() {
-		t.Skip("links a server: ten seconds")
-	}
+	require.Long(t, "links a server: ten seconds")
 	dir := outsideModule(t)
 	goCommand := func(args ...string) *exec.Cmd {
 		cmd := exec.Command("go", args...)
@@ -71,9 +69,7 @@ func outsideModule(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	engine, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The replacements stand for published versions of the engine and of the module that it
 	// requires.
 	write(t, filepath.Join(dir, "go.mod"), fmt.Appendf(nil, `module example.com/outside
@@ -90,9 +86,7 @@ replace (
 	for from, to := range map[string]string{"go.sum": "go.sum",
 		filepath.Join("testdata", "outside", "main.go"): "main.go"} {
 		data, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		write(t, filepath.Join(dir, to), data)
 	}
 	return dir
@@ -100,9 +94,7 @@ replace (
 
 func write(t *testing.T, file string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, data, 0o600))
 }
 
 // serve runs the program until the test ends and returns the URL that it prints.
@@ -111,20 +103,14 @@ func serve(t *testing.T, program string) string {
 	cmd := exec.Command(program)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // reports the kill
 	})
 	url, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("read URL: %v", err)
-	}
+	require.NoErrorf(t, err, "read URL")
 	return strings.TrimSpace(url)
 }
 
@@ -132,9 +118,7 @@ func post(t *testing.T, url, body string) string {
 	t.Helper()
 	client := http.Client{Timeout: 30 * time.Second}
 	resp, err := client.Post(url, "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusCreated {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/apiserver"
+	"kelson.dev/internal/require"
 )
 
 // oven has replicas.
@@ -39,14 +40,11 @@ func TestScale(t *testing.T) {
 	in := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "ovens"}).
 		Namespace("default")
 	ctx := t.Context()
-	if _, err := in.Create(ctx, object(t, `{"apiVersion":"`+group+
-		`/v1","kind":"Oven","metadata":{"name":"a"},"spec":{"fires":1}}`), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := in.Create(ctx, object(t, `{"apiVersion":"`+group+
+		`/v1","kind":"Oven","metadata":{"name":"a"},"spec":{"fires":1}}`), metav1.CreateOptions{})
+	require.NoError(t, err)
 	shown, err := in.Get(ctx, "a", metav1.GetOptions{}, "scale")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	check(t, "kind", shown.GroupVersionKind().String(), "autoscaling/v1, Kind=Scale")
 	check(t, "status", text(t, shown, "status"), `{"replicas":1,"selector":"oven=a"}`)
 	shown.Object["spec"] = map[string]any{"replicas": int64(2)}
@@ -62,9 +60,7 @@ func TestScale(t *testing.T) {
 		t.Errorf("negative: %v", err)
 	}
 	now, err := in.Get(ctx, "a", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	check(t, "fires", text(t, now, "spec", "fires"), "5")
 	check(t, "generation", text(t, now, "metadata", "generation"), "3")
 	if fields := text(t, now, "metadata", "managedFields"); !strings.Contains(fields,

@@ -11,6 +11,8 @@ import (
 
 	"kelson.dev/apiserver/services"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // A Service resolves to an address.
@@ -77,24 +79,17 @@ func TestResolve(t *testing.T) {
 			`no service port 80 found for service "s"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			st, err := store.Open(store.Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer st.Close()
+			st := storetest.New(t, store.Config{})
 			for resource, obj := range test.objects {
 				data, err := json.Marshal(obj)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				name := "s"
 				if resource == "endpointslices.discovery.k8s.io" {
 					name = "s-1"
 				}
-				if _, err := st.Commit(t.Context(),
-					store.Op{Key: store.Key{Resource: resource, Namespace: "n", Name: name}, Data: data}); err != nil {
-					t.Fatal(err)
-				}
+				_, err = st.Commit(t.Context(),
+					store.Op{Key: store.Key{Resource: resource, Namespace: "n", Name: name}, Data: data})
+				require.NoError(t, err)
 			}
 			resolver := services.New(services.Config{Store: st, ClusterIP: strings.HasPrefix(test.name, byClusterIP)})
 			var got string

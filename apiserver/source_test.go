@@ -23,6 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"kelson.dev/apiserver"
+	"kelson.dev/internal/require"
 )
 
 // shelf is an external system with toppings.
@@ -74,9 +75,7 @@ func TestSource(t *testing.T) {
 			t.Fatalf("list: %v, %v", dear, err)
 		}
 		w, err := in.Watch(ctx, metav1.ListOptions{ResourceVersion: dear.GetResourceVersion()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer w.Stop()
 		source.set("ham", 4)
 		source.set("olive", 1)
@@ -191,13 +190,10 @@ func TestSourceWrites(t *testing.T) {
 	in := client.Resource(toppings)
 	ctx := t.Context()
 	w, err := in.Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.Stop()
-	if _, err := in.Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = in.Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{})
+	require.NoError(t, err)
 	if e := <-w.ResultChan(); e.Type != watch.Added || source.cost("ham") != 1 {
 		t.Errorf("event %v, cost %d", e, source.cost("ham"))
 	}
@@ -218,9 +214,7 @@ func TestSourceWrites(t *testing.T) {
 			break
 		}
 	}
-	if err := in.Delete(ctx, "olive", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, in.Delete(ctx, "olive", metav1.DeleteOptions{}))
 	if list, err := in.List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) != 1 ||
 		list.Items[0].GetName() != "ham" {
 		t.Errorf("list: %v, %v", list, err)
@@ -250,9 +244,8 @@ func TestSourceFinalizers(t *testing.T) {
 	if source.cost("held") != 0 {
 		t.Error("the source has the object")
 	}
-	if _, err := in.Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := in.Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{})
+	require.NoError(t, err)
 	if _, err := in.Patch(ctx, "ham", types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":["example.com/x"]},"spec":{"cost":2}}`),
 		metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
@@ -263,9 +256,7 @@ func TestSourceFinalizers(t *testing.T) {
 		t.Errorf("patch: %v, cost %d", err, source.cost("ham"))
 	}
 	foreground := metav1.DeletePropagationForeground
-	if err := in.Delete(ctx, "ham", metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, in.Delete(ctx, "ham", metav1.DeleteOptions{PropagationPolicy: &foreground}))
 	if source.cost("ham") != 0 {
 		t.Error("the source has the deleted object")
 	}
@@ -367,9 +358,7 @@ func checkSubresourceDocs(t *testing.T, s *apiserver.Server) {
 		Definitions map[string]struct{ Properties map[string]any }
 	}
 	for url, doc := range map[string]any{"/openapi/v3/apis/" + group + "/v1beta1": &v3, "/openapi/v2": &v2} {
-		if err := json.Unmarshal([]byte(body(t, s, url, "application/json")), doc); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(body(t, s, url, "application/json")), doc))
 	}
 	in := "/apis/" + group + "/v1beta1/namespaces/{namespace}/pizzas/{name}/"
 	for version, paths := range map[string]map[string]path{"v2": v2.Paths, "v3": v3.Paths} {
@@ -456,9 +445,8 @@ func TestSubresources(t *testing.T) {
 		s, client := newServer(t, kinds(action, cut, steam))
 		ctx := t.Context()
 		in := client.Resource(pizzas).Namespace("default")
-		if _, err := in.Create(ctx, newPizza(t, "a", `{}`), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := in.Create(ctx, newPizza(t, "a", `{}`), metav1.CreateOptions{})
+		require.NoError(t, err)
 		post := func(path, text string) (int, string) {
 			return postTo(t, s, "/apis/"+group+"/v1beta1/namespaces/default/pizzas/"+path, text)
 		}
@@ -477,9 +465,7 @@ func TestSubresources(t *testing.T) {
 			t.Errorf("cut a pizza that is not baked: %d %s", code, text)
 		}
 		baked, err := in.Get(ctx, "a", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		check(t, "cost", text(t, baked, "status", "cost"), "7")
 
 		checkSubresourceDocs(t, s)
@@ -489,13 +475,9 @@ func TestSubresources(t *testing.T) {
 		defer cancel()
 		req, err := http.NewRequestWithContext(streaming, http.MethodGet,
 			"http://server/apis/"+group+"/v1beta1/namespaces/default/pizzas/a/steam", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp, err := s.RESTConfig().Transport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		line := make([]byte, 2)
 		if _, err := io.ReadFull(resp.Body, line); err != nil || string(line) != "a\n" {
 			t.Errorf("stream: %q, %v", line, err)

@@ -13,6 +13,7 @@ import (
 
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // records is a storage of the caller: a map in memory that outlives servers.
@@ -50,10 +51,9 @@ func (*records) Close() error                                                   
 func TestStorage(t *testing.T) {
 	dir := t.TempDir()
 	key := filepath.Join(dir, "encryption.yaml")
-	if err := os.WriteFile(key, []byte(`{"apiVersion":"apiserver.config.k8s.io/v1","kind":"EncryptionConfiguration","resources":[{"resources":["*.*"],
-"providers":[{"aescbc":{"keys":[{"name":"k","secret":"MDEyMzQ1Njc4OWFiY2RlZg=="}]}}]}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	err := os.WriteFile(key, []byte(`{"apiVersion":"apiserver.config.k8s.io/v1","kind":"EncryptionConfiguration","resources":[{"resources":["*.*"],
+"providers":[{"aescbc":{"keys":[{"name":"k","secret":"MDEyMzQ1Njc4OWFiY2RlZg=="}]}}]}]}`), 0o600)
+	require.NoError(t, err)
 	own := &records{have: map[store.Key]store.Record{}}
 	for name, open := range map[string]apiserver.OpenStore{
 		"disk":      apiserver.Disk(filepath.Join(dir, "plain")),
@@ -62,31 +62,24 @@ func TestStorage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, client := newServer(t, kinds(), apiserver.Storage(open))
-			if _, err := client.Resource(pizzas).Namespace("default").Create(t.Context(),
-				newPizza(t, "margherita", `{"size":"enormous"}`), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := client.Resource(pizzas).Namespace("default").Create(t.Context(),
+				newPizza(t, "margherita", `{"size":"enormous"}`), metav1.CreateOptions{})
+			require.NoError(t, err)
 			s.Stop()
 			_, client = newServer(t, kinds(), apiserver.Storage(open))
 			old, err := client.Resource(oldPizzas).Namespace("default").Get(t.Context(), "margherita",
 				metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			check(t, "size", text(t, old, "spec", "size"), `"enormous"`)
 		})
 	}
 	for folder, readable := range map[string]bool{"plain": true, "secret": false} {
 		found := false
 		files, err := filepath.Glob(filepath.Join(dir, folder, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, file := range files {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			found = found || strings.Contains(string(data), "enormous")
 		}
 		if found != readable {
@@ -102,13 +95,10 @@ func TestStorage(t *testing.T) {
 func TestFork(t *testing.T) {
 	s, client := newServer(t, kinds())
 	ctx := t.Context()
-	if _, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{})
+	require.NoError(t, err)
 	_, fork := newServer(t, kinds(), apiserver.Fork(s.Store().Snapshot()))
-	if err := fork.Resource(toppings).Delete(ctx, "ham", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, fork.Resource(toppings).Delete(ctx, "ham", metav1.DeleteOptions{}))
 	if _, err := client.Resource(toppings).Get(ctx, "ham", metav1.GetOptions{}); err != nil {
 		t.Errorf("the fork changed the other server: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kelson.dev/apiserver"
+	"kelson.dev/internal/require"
 )
 
 const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -69,10 +70,9 @@ func TestCells(t *testing.T) {
 		s, client := newServer(t, apiserver.Group(group,
 			apiserver.Kind(&topping{TypeMeta: typeMeta("v1alpha1", "Topping")}, apiserver.ClusterScoped(),
 				valueColumns{})))
-		if _, err := client.Resource(toppings).Create(t.Context(), newTopping(t, "ham"),
-			metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.Resource(toppings).Create(t.Context(), newTopping(t, "ham"),
+			metav1.CreateOptions{})
+		require.NoError(t, err)
 		time.Sleep(5 * time.Minute)
 		table := body(t, s, "/apis/"+group+"/v1alpha1/toppings", asTable)
 		want := `"cells":["ham","5m","5m",null,"\u003cunknown\u003e","1970-01-01T00:00:00Z",7,3,1.5,true,"big","Ready",null,null,"5Gi","1m0s","5m"]`
@@ -115,9 +115,7 @@ func TestDefaultsOfRules(t *testing.T) {
 				t.Helper()
 				config.Object["spec"] = spec
 				applied, err := in.Apply(ctx, "ham", config, metav1.ApplyOptions{FieldManager: "x"})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				check(t, "cost", text(t, applied, "spec", "cost"), want)
 				owns := strings.Contains(text(t, applied, "metadata", "managedFields"), "f:cost")
 				if owns != (len(spec) > 0) {

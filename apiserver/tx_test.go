@@ -45,19 +45,14 @@ func TestAdmission(t *testing.T) {
 		!strings.Contains(err.Error(), `toppings.restaurant.example.com "ham" not found`) {
 		t.Errorf("create a pizza without its topping: %v", err)
 	}
-	if _, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{})
+	require.NoError(t, err)
 	created, err := in.Create(ctx, newPizza(t, "a", spec), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	check(t, "size", text(t, created, "spec", "size"), `"mutated"`)
 	check(t, "toppings", text(t, created, "spec", "toppings"), `[{"name":"ham","quantity":1}]`)
 	same, err := in.Apply(ctx, "a", newPizza(t, "a", `{}`), metav1.ApplyOptions{FieldManager: "none"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again, err := in.Apply(ctx, "a", newPizza(t, "a", `{}`), metav1.ApplyOptions{FieldManager: "none"})
 	if err != nil || again.GetResourceVersion() != same.GetResourceVersion() {
 		t.Errorf("a write without changes: %v, revisions %s and %s", err, same.GetResourceVersion(),
@@ -119,10 +114,9 @@ func TestDeletedBetweenRuleAndCommit(t *testing.T) {
 				},
 			} {
 				_, _ = in.Create(ctx, newPizza(t, "old", `{}`), metav1.CreateOptions{}) // may exist
-				if _, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"),
-					metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				_, err := client.Resource(toppings).Create(ctx, newTopping(t, "ham"),
+					metav1.CreateOptions{})
+				require.NoError(t, err)
 				between = deleteHam
 				if err := write(); !apierrors.IsNotFound(err) {
 					t.Errorf("%s: %v", what, err)
@@ -290,9 +284,7 @@ func TestTransact(t *testing.T) {
 		t.Fatalf("%v after %d attempts", err, attempts)
 	}
 	created, err := client.Resource(pizzas).Namespace("default").Get(ctx, "a", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	check(t, "toppings", text(t, created, "spec", "toppings"), `[{"name":"olive","quantity":2}]`)
 	check(t, "size", text(t, created, "spec", "size"), `"medium"`)
 
@@ -315,9 +307,7 @@ func TestTransact(t *testing.T) {
 		}
 		return errors.Join(tx.UpdateStatus(p), tx.Delete(olive))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := client.Resource(toppings).Get(ctx, "olive", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("deleted: %v", err)
 	}
@@ -331,7 +321,7 @@ func TestTransactSameObject(t *testing.T) {
 	fresh := func(name string) *pizza {
 		return &pizza{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: pizzaSpec{Size: "small"}}
 	}
-	if err := s.Transact(ctx, func(tx *apiserver.Tx) error {
+	require.NoError(t, s.Transact(ctx, func(tx *apiserver.Tx) error {
 		if err := errors.Join(tx.Create(fresh("b")), tx.Create(fresh("gone"))); err != nil {
 			return err
 		}
@@ -360,9 +350,7 @@ func TestTransactSameObject(t *testing.T) {
 			failed = fmt.Errorf("list: %v", list)
 		}
 		return errors.Join(err, failed)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	created := require.Value[*unstructured.Unstructured](t)(in.Get(ctx, "b", metav1.GetOptions{}))
 	check(t, "status", text(t, created, "status", "cost"), "3")
 	check(t, "size", text(t, created, "spec", "size"), `"small"`)
@@ -370,7 +358,7 @@ func TestTransactSameObject(t *testing.T) {
 		t.Errorf("an object that was created and deleted: %v", err)
 	}
 
-	if err := s.Transact(ctx, func(tx *apiserver.Tx) error {
+	require.NoError(t, s.Transact(ctx, func(tx *apiserver.Tx) error {
 		p, err := apiserver.Get[*pizza](tx, "default", "b")
 		if err != nil {
 			return err
@@ -399,9 +387,7 @@ func TestTransactSameObject(t *testing.T) {
 			t.Errorf("create after delete: %v", err)
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	updated := require.Value[*unstructured.Unstructured](t)(in.Get(ctx, "b", metav1.GetOptions{}))
 	check(t, "toppings", text(t, updated, "spec", "toppings"), `[{"name":"ham","quantity":2}]`)
 	check(t, "status", text(t, updated, "status", "cost"), "4")
@@ -416,9 +402,8 @@ func TestTransactFinalizers(t *testing.T) {
 	in := client.Resource(pizzas).Namespace("default")
 	held := newPizza(t, "a", `{}`)
 	held.SetFinalizers([]string{"example.com/x"})
-	if _, err := in.Create(ctx, held, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := in.Create(ctx, held, metav1.CreateOptions{})
+	require.NoError(t, err)
 	change := func(do func(tx *apiserver.Tx, p *pizza) error) {
 		t.Helper()
 		err := s.Transact(ctx, func(tx *apiserver.Tx) error {
@@ -428,9 +413,7 @@ func TestTransactFinalizers(t *testing.T) {
 			}
 			return do(tx, p)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	change(func(tx *apiserver.Tx, p *pizza) error {
 		// these have no effect

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
 )
@@ -22,18 +23,12 @@ import (
 func TestAccessible(t *testing.T) {
 	chromium(t)
 	f, err := os.Open("testdata/axe/axe.min.js.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	unpacked, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	axe, err := io.ReadAll(unpacked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env := testenv.New(t, testenv.Nodes(controlplane.Simulated{}), testenv.Workloads())
 	env.Create(t, deployment("web", 2))
 	env.Create(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lone"},

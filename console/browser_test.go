@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 )
 
 // stepTime bounds the wait for one condition of a page. It is long, because machines that run the
@@ -65,9 +66,7 @@ func openURL(t testing.TB, url string) *tab {
 			}
 		}
 	})
-	if err := chromedp.Listen(ctx, b.event); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, chromedp.Listen(ctx, b.event))
 	b.do(chromedp.EmulateViewport(1280, 800), chromedp.Navigate(url))
 	b.until(`location.search === '' && document.querySelector('nav.side a') !== null`)
 	return b
@@ -197,12 +196,8 @@ func (b *tab) capture(dir, name string) {
 	if err != nil {
 		b.fatal(err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, os.MkdirAll(dir, 0o755))
+	require.NoError(b.t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644))
 }
 
 func (b *tab) dark(on bool) {

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"kelson.dev/console/internal/bundle"
+	"kelson.dev/internal/require"
 )
 
 // Building the sources results in exactly the committed files, on any machine.
 func TestRebuildIsIdentical(t *testing.T) {
 	built, err := bundle.Build(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, want := range built {
 		got, err := os.ReadFile("dist/" + name)
 		if err != nil || !bytes.Equal(got, want) {
@@ -23,9 +22,7 @@ func TestRebuildIsIdentical(t *testing.T) {
 		}
 	}
 	files, err := fs.ReadDir(os.DirFS("dist"), ".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range files {
 		if built[f.Name()] == nil {
 			t.Errorf("dist/%s is not built from the sources: remove it", f.Name())
@@ -40,17 +37,12 @@ func TestPageIsSmall(t *testing.T) {
 	total := 0
 	for _, name := range []string{"index.html", "console.js", "console.css", "icon.svg", "terminal.js"} {
 		data, err := os.ReadFile("dist/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
-		if _, err := w.Write(data); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		_, err = w.Write(data)
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
 		total += b.Len()
 	}
 	t.Logf("the page has %d bytes, compressed", total)

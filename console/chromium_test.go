@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"kelson.dev/internal/require"
 )
 
 // startAttempts bounds how often a test starts Chromium. On busy machines, a start fails now and
@@ -40,9 +42,7 @@ func TestMain(m *testing.M) {
 // chromium finds the browser, or skips the test.
 func chromium(t testing.TB) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
+	require.Long(t, "starts a browser")
 	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil && name != "" {
 			return path
@@ -68,9 +68,7 @@ func browser(t testing.TB) context.Context {
 		shared.ctx, shared.stop = nil, nil
 	}
 	ctx, stop, err := startBrowser(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	shared.ctx, shared.stop = ctx, stop
 	return ctx
 }
@@ -156,18 +154,14 @@ for a; do case $a in --user-data-dir=*) echo "$a" >>`+dir+`/starts;; esac; done
 exec `+path+` "$@"
 `)
 	ctx, stop, err := startBrowser(script)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer stop()
 	sum, err := chromedp.Run(ctx, chromedp.Evaluate[int](`20 + 22`))
 	if err != nil || sum != 42 {
 		t.Errorf("got %d, %v", sum, err)
 	}
 	starts, err := os.ReadFile(filepath.Join(dir, "starts"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lines := strings.Fields(string(starts))
 	slices.Sort(lines)
 	if len(slices.Compact(lines)) != 3 {
@@ -197,7 +191,5 @@ func TestBrowserDoesNotStart(t *testing.T) {
 
 func write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o755))
 }

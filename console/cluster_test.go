@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/console/internal/cluster"
+	"kelson.dev/internal/require"
 )
 
 // A name is a segment of the path, and can't lead to another object.
@@ -20,9 +21,7 @@ func TestPaths(t *testing.T) {
 	defer server.Close()
 	for _, prefix := range []string{"", "/clusters/a", "/clusters/a/"} {
 		c, err := cluster.New(&rest.Config{Host: server.URL + prefix}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, tt := range []struct {
 			kind            cluster.Kind
 			namespace, name string

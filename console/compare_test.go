@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 )
 
 // twoRuns writes the traces of two runs: the second one fails at its third reconcile.
@@ -28,9 +29,7 @@ func twoRuns(t *testing.T) []console.TraceSource {
 			text += fmt.Sprintf(`{"id":%d,"run":%q,"time":%q,"controller":"web","kind":"Web","namespace":"default","name":"shop",%s,"duration":"1ms"}`+"\n", n, run, at.Format(time.RFC3339Nano), did)
 		}
 		name := filepath.Join(t.TempDir(), run)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 		sources = append(sources, console.TraceSource{Place: name})
 	}
 	return sources
@@ -39,9 +38,7 @@ func twoRuns(t *testing.T) []console.TraceSource {
 func writeFailure(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "failure.json")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 

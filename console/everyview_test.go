@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
@@ -72,20 +73,14 @@ func TestEveryViewOnAFailingOperator(t *testing.T) {
 	chromium(t)
 	file := filepath.Join(t.TempDir(), "trace")
 	out, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { out.Close() })
 	past := filepath.Join(t.TempDir(), "test.history")
 	recorded, err := os.Create(past)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { recorded.Close() })
 	w, err := history.NewWriter(recorded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env := testenv.New(t,
 		testenv.Run(func(ctx context.Context, config *rest.Config) error {
 			return operator.Run(ctx, operator.Config{REST: config, Trace: trace.JSON(out)},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
 )
@@ -27,9 +28,7 @@ func TestExec(t *testing.T) {
 			{Name: "app", Image: "none", Command: []string{"sleep", "3600"}}}},
 	})
 	config, err := clientcmd.BuildConfigFromFlags("", env.Kubeconfig(t)) // commands need a port
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b := open(t, start(t, console.Config{Cluster: config, Name: "test", Write: true}))
 	b.goTo("/object/pods/default/shell?tab=exec")
 	b.shows("Run")

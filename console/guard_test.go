@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 )
 
 // start serves a console of a cluster on loopback until the test ends.
@@ -25,9 +26,7 @@ func start(t testing.TB, cfg console.Config) *console.Console {
 		t.Fatal(err)
 	}
 	c, err := console.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()
@@ -44,14 +43,10 @@ func start(t testing.TB, cfg console.Config) *console.Console {
 func signedIn(t testing.TB, c *console.Console) (string, *http.Client) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client := &http.Client{Jar: jar}
 	resp, err := client.Get(c.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp.Body.Close()
 	base, _, _ := strings.Cut(c.URL(), "/?")
 	return base, client
@@ -88,9 +83,7 @@ func TestRefusedRequests(t *testing.T) {
 	c := start(t, console.Config{Cluster: fakeCluster(t, &changes)})
 	base, client := signedIn(t, c)
 	own, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, tt := range []struct {
 		name, method, path string
 		host, cookie       string
@@ -150,9 +143,7 @@ func TestRefusedRequests(t *testing.T) {
 				method = http.MethodGet
 			}
 			req, err := http.NewRequestWithContext(t.Context(), method, base+tt.path, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if tt.host != "" {
 				req.Host = tt.host
 			}
@@ -169,14 +160,8 @@ func TestRefusedRequests(t *testing.T) {
 				}
 			}
 			resp, err := use.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			body, err := io.ReadAll(resp.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			body := require.Body(t, resp)
 			if resp.StatusCode != tt.code || !strings.Contains(string(body), tt.body) {
 				t.Errorf("got %d, want %d: %s", resp.StatusCode, tt.code, body)
 			}
@@ -201,14 +186,8 @@ func TestSigningIn(t *testing.T) {
 	changes := 0
 	c := start(t, console.Config{Cluster: fakeCluster(t, &changes)})
 	resp, err := http.Get(strings.Replace(c.URL(), "/?", "//attacker.example/%5Cx?a=%22%3E%3Cscript%3E&", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	body := require.Body(t, resp)
 	cookie := resp.Header.Get("Set-Cookie")
 	for _, want := range []string{"HttpOnly", "SameSite=Strict", "Path=/"} {
 		if !strings.Contains(cookie, want) {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 )
 
@@ -26,14 +27,10 @@ func writeHistory(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "test.history")
 	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	w, err := history.NewWriter(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := w.Resource(history.Resource{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -50,19 +47,11 @@ func writeHistory(t *testing.T) string {
 					FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:data":{"f:size":{}}}`)},
 				}}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Put(key, uint64(10+i), began.Add(time.Duration(i)*time.Minute), data); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, w.Put(key, uint64(10+i), began.Add(time.Duration(i)*time.Minute), data))
 	}
-	if err := w.Delete(key, 13, began.Add(3*time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Delete(key, 13, began.Add(3*time.Minute)))
+	require.NoError(t, w.Flush())
 	return name
 }
 
@@ -96,13 +85,9 @@ func TestHistoryOfADataDirectory(t *testing.T) {
 	chromium(t)
 	dir := t.TempDir()
 	folder := filepath.Join(dir, history.Folder)
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(folder, 0o700))
 	file := filepath.Join(folder, "00000000000000000010.history")
-	if err := os.Rename(writeHistory(t), file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(writeHistory(t), file))
 	changes := 0
 	b := open(t, start(t, console.Config{Cluster: fakeCluster(t, &changes), Name: "test", History: dir}))
 	b.goTo("/object/configmaps/default/settings?tab=history&at=12")
@@ -112,34 +97,23 @@ func TestHistoryOfADataDirectory(t *testing.T) {
 	b.goTo("/history")
 	b.shows("4 versions")
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	w, err := history.Resume(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	key := history.Key{Resource: "configmaps", Namespace: "default", Name: "settings"}
-	if err := w.Put(key, 20, time.Now(), []byte(
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"settings","uid":"2"}}`)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	err = w.Put(key, 20, time.Now(), []byte(
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"settings","uid":"2"}}`))
+	require.NoError(t, err)
+	require.NoError(t, w.Flush())
 	b.shows("5 versions")
 	b.until(`document.querySelector('tbody tr').cells[1].innerText === '5'`)
 	// what changed in the last minutes, with the fields and their writer
 	data := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"settings","uid":"2",`+
 		`"managedFields":[{"manager":"scaler","operation":"Update","time":%q,"fieldsV1":{}}]},"data":{"size":"huge"}}`,
 		time.Now().UTC().Format(time.RFC3339))
-	if err := w.Put(key, 21, time.Now(), []byte(data)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Put(key, 21, time.Now(), []byte(data)))
+	require.NoError(t, w.Flush())
 	b.until(`[...document.querySelectorAll('.recent li')].some((li) => li.innerText.includes('default/settings') && li.innerText.includes('by scaler'))`)
 	b.shot("recent-with-history")
 }
@@ -155,12 +129,8 @@ func TestHistoryOfAServer(t *testing.T) {
 	serve := exec.Command(kelson, "serve", "--data-dir", dir, "--history", "1h", "--console", "--secure-port", "0")
 	serve.Stderr = os.Stderr
 	out, err := serve.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := serve.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, serve.Start())
 	t.Cleanup(func() {
 		_ = serve.Process.Signal(syscall.SIGTERM)
 		if err := serve.Wait(); err != nil {
@@ -175,13 +145,9 @@ func TestHistoryOfAServer(t *testing.T) {
 		}
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "kubeconfig"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"},
 		Data: map[string]string{"size": "small"}}
 	if settings, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), settings,
@@ -192,10 +158,9 @@ func TestHistoryOfAServer(t *testing.T) {
 	b.goTo("/object/configmaps/default/settings?tab=history")
 	b.shows("version 1 of 1")
 	settings.Data["size"] = "large"
-	if _, err := client.CoreV1().ConfigMaps("default").Update(t.Context(), settings,
-		metav1.UpdateOptions{FieldManager: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = client.CoreV1().ConfigMaps("default").Update(t.Context(), settings,
+		metav1.UpdateOptions{FieldManager: "test"})
+	require.NoError(t, err)
 	b.shows("version 2 of 2")
 	b.until(`document.querySelector('.versions')?.innerText.includes('"small" → "large"')`)
 	b.shot("history-of-a-server")

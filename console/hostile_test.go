@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 	"kelson.dev/lab/planned"
 )
@@ -187,9 +188,7 @@ func hostileFailure(t *testing.T) string {
 	text, err := json.Marshal(map[string]any{"oracle": hostile[0], "what": hostile[1], "detail": hostile[2],
 		"plan": hostile[3], "passing": run("a"), "failing": run("b"),
 		"curve": []any{map[string]any{"step": 1, "text": hostile[1], "failures": 1, "runs": 1}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return writeFailure(t, string(text))
 }
 
@@ -228,15 +227,11 @@ func hostileTrace(t *testing.T) string {
 			"loop": map[string]any{"controllers": hostile, "objects": []string{"Pod default/" + s}, "fields": hostile,
 				"managers": hostile},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		b.Write(append(line, '\n'))
 	}
 	name := filepath.Join(t.TempDir(), "trace")
-	if err := os.WriteFile(name, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, []byte(b.String()), 0o600))
 	return name
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -158,10 +159,8 @@ func operated(t *testing.T) (*testenv.Env, *console.Console) {
 		Labels: map[string]string{"app": "web"}}, Data: map[string]string{"size": "1"}})
 	env.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck",
 		Finalizers: []string{"example.com/cleanup"}}})
-	if err := env.Client().Delete(t.Context(),
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck"}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.Client().Delete(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck"}}))
 	// objects that are not ready yet would appear and disappear in Now
 	env.Eventually(t, time.Minute, func() bool {
 		var d appsv1.Deployment
@@ -188,9 +187,7 @@ func operated(t *testing.T) (*testenv.Env, *console.Console) {
 	appendAudit(t, audit, "system:kube-scheduler", "update", "", "secrets", "default")
 	appendAudit(t, audit, "system:kube-scheduler", "get", "", "pods", "default")
 	config, err := clientcmd.BuildConfigFromFlags("", env.Kubeconfig(t)) // commands need a network
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return env, start(t, console.Config{
 		Cluster: config, Name: "test", Write: true, AuditLog: audit, Plan: writePlan(t, samplePlan()),
 		History: writeHistory(t),

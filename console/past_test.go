@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 )
 
@@ -35,12 +36,8 @@ func serve(t *testing.T, args ...string) served {
 	cmd := exec.Command(kelson, append(args, "--console", "--secure-port", "0", "--kubeconfig", kubeconfig)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil {
@@ -55,9 +52,7 @@ func serve(t *testing.T, args ...string) served {
 		}
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if s.client, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
@@ -75,18 +70,14 @@ func TestPast(t *testing.T) {
 		Data: map[string]string{"size": "small"}}
 	create := metav1.CreateOptions{FieldManager: "kubectl-create"}
 	settings, err := maps.Create(t.Context(), settings, create)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// At the moment, a deletion waits for a finalizer.
 	stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck",
 		Finalizers: []string{"example.com/cleanup"}}}
 	if _, err := maps.Create(t.Context(), stuck, create); err != nil {
 		t.Fatal(err)
 	}
-	if err := maps.Delete(t.Context(), "stuck", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, maps.Delete(t.Context(), "stuck", metav1.DeleteOptions{}))
 	settings.Data["size"] = "medium"
 	if settings, err = maps.Update(t.Context(), settings, metav1.UpdateOptions{FieldManager: "kubectl-edit"}); err != nil {
 		t.Fatal(err)
@@ -181,10 +172,9 @@ func TestPast(t *testing.T) {
 		}
 	}
 	// The fork continues: the deletion ends there, and the past state does not change.
-	if _, err := forked.client.CoreV1().ConfigMaps("default").Patch(t.Context(), "stuck",
-		"application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = forked.client.CoreV1().ConfigMaps("default").Patch(t.Context(), "stuck",
+		"application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
 	fork.goTo("/")
 	fork.until(`!document.querySelector('main').innerText.includes('example.com/cleanup')`)
 	past.goTo("/")

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 	"kelson.dev/lab/planned"
 )
@@ -56,13 +57,9 @@ func samplePlan() *planned.Plan {
 func writePlan(t *testing.T, p *planned.Plan) string {
 	t.Helper()
 	data, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	name := filepath.Join(t.TempDir(), "plan.json")
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, data, 0o600))
 	return name
 }
 
@@ -107,9 +104,7 @@ func TestPlan(t *testing.T) {
 	base, client := signedIn(t, c)
 	for format, want := range map[string]string{"markdown": "### Plan: ", "json": `"Cluster": "`} {
 		resp, err := client.Get(base + "/api/plan/export?format=" + format)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || !strings.Contains(strings.ToLower(string(text)), strings.ToLower(want)) ||
@@ -121,15 +116,12 @@ func TestPlan(t *testing.T) {
 		}
 	}
 
-	if err := os.Rename(writePlan(t, &planned.Plan{Cluster: "cluster prod", Objects: 3, Steps: []planned.Step{}}),
-		file); err != nil {
-		t.Fatal(err)
-	}
+	err := os.Rename(writePlan(t, &planned.Plan{Cluster: "cluster prod", Objects: 3, Steps: []planned.Step{}}),
+		file)
+	require.NoError(t, err)
 	b.goTo("/plan")
 	b.shows("The operator would do nothing.")
-	if err := os.WriteFile(file, []byte(`{"kind":"Pod"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(`{"kind":"Pod"}`), 0o600))
 	b.shows("it has neither steps nor a cluster")
 }
 
@@ -170,14 +162,10 @@ func TestMakePlan(t *testing.T) {
 	b.shows("running it on a copy of the cluster")
 	base, client := signedIn(t, c)
 	again, err := http.NewRequest(http.MethodPost, base+"/api/plan/run", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again.Header.Set("Origin", base)
 	resp, err := client.Do(again)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusConflict {
 		t.Errorf("a second plan at the same time: %s", resp.Status)

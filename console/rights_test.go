@@ -11,6 +11,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -23,9 +24,7 @@ func appendAudit(t *testing.T, name, user, verb, group, resource, namespace stri
 		ObjectRef: &auditv1.ObjectReference{APIGroup: group, Resource: resource, Namespace: namespace}}
 	e.User.Username = user
 	line, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const incomplete = `{"kind":"Ev`
 	data, err := os.ReadFile(name)
 	if err != nil && !os.IsNotExist(err) {
@@ -36,9 +35,7 @@ func appendAudit(t *testing.T, name, user, verb, group, resource, namespace stri
 	}
 	data = append(append(append(data, line...), '\n'), incomplete...)
 	// append to the file, as a server does with its log
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, data, 0o600))
 }
 
 // The view Rights shows which rules of a service account are used, unused and missing, and follows

@@ -12,6 +12,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/internal/require"
 )
 
 // axNode is a node of the accessibility tree, which Chromium passes to screen readers.
@@ -186,9 +188,7 @@ func TestAnnouncements(t *testing.T) {
 	another := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "another",
 		Finalizers: []string{"example.com/cleanup"}}}
 	env.Create(t, another)
-	if err := env.Client().Delete(t.Context(), another); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.Client().Delete(t.Context(), another))
 	b.says("need attention")
 	b.press("t")
 	b.says("theme: light")
@@ -242,10 +242,8 @@ func TestAnnouncements(t *testing.T) {
 	b.says("yaml") // an alert with the error
 	b.press(kb.Backspace)
 	b.says("No changes")
-	if err := env.Client().Delete(t.Context(),
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.Client().Delete(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"}}))
 	b.says("settings: deleted")
 
 	load("/object/pods/default/shell?tab=exec")

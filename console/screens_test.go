@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/test/child"
 )
@@ -90,14 +91,10 @@ func screenOf(t *testing.T, fill func(t *testing.T, c client.Client)) *screen {
 	_, server, _ := printed(t, `ready in (\S+)`, "serve", "--in-memory", "--nodes=4", "--secure-port=0", "--kubeconfig",
 		kubeconfig)
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config.QPS = -1
 	c, err := client.New(client.Config{REST: config, FieldOwner: "kubectl-create"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if fill != nil {
 		fill(t, c)
 	}
@@ -112,12 +109,8 @@ func printed(t *testing.T, pattern string, args ...string) (found string, stop f
 	cmd = exec.Command(os.Getenv("KELSON"), args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
@@ -130,9 +123,7 @@ func printed(t *testing.T, pattern string, args ...string) (found string, stop f
 			go func() { _, _ = io.Copy(io.Discard, lines) }()
 			return m[1], stop, cmd
 		}
-		if err != nil {
-			t.Fatalf("kelson %v: %v", args, err)
-		}
+		require.NoErrorf(t, err, "kelson %v", args)
 	}
 }
 
@@ -163,9 +154,7 @@ func (s *screen) shot(name string) {
 func (s *screen) memory() (resident int64) {
 	s.t.Helper()
 	used, err := child.UsageOf(s.console.Process.Pid)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	program := used.Resident - used.Anonymous
 	s.t.Logf("the console uses %d MiB, of which %d are pages of the program, and at most %d MiB", used.Resident>>20,
 		program>>20, used.Peak>>20)
@@ -268,9 +257,7 @@ func tenThousand(t *testing.T, c client.Client) {
 	var pods corev1.PodList
 	waits := time.Now().Add(3 * time.Minute)
 	for len(pods.Items) < 88*20 && time.Now().Before(waits) {
-		if err := c.List(t.Context(), &pods); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.List(t.Context(), &pods))
 		time.Sleep(200 * time.Millisecond)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 )
 
 // Every view on kelson dev examples/cnat.
@@ -29,12 +30,8 @@ func TestDevelopmentLoop(t *testing.T) {
 	dev.Dir = ".."
 	dev.Stderr = os.Stderr
 	out, err := dev.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := dev.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, dev.Start())
 	t.Cleanup(func() {
 		_ = dev.Process.Signal(syscall.SIGTERM)
 		_ = dev.Wait() // the test has asked it to end
@@ -96,38 +93,29 @@ func TestOnAServer(t *testing.T) {
 		t.Skip("SKIPPED: KELSON_TEST_KUBECONFIG is not set")
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.AppsV1().Deployments("default").Create(t.Context(), deployment("web", 3),
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = client.AppsV1().Deployments("default").Create(t.Context(), deployment("web", 3),
+		metav1.CreateOptions{})
+	require.NoError(t, err)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "lonely",
 		Finalizers: []string{"example.com/never"}}, Spec: corev1.PodSpec{
 		ServiceAccountName: "none", AutomountServiceAccountToken: new(bool),
 		Containers: []corev1.Container{{Name: "app", Image: "busybox:1.37"}},
 	}}
-	if _, err := client.CoreV1().ServiceAccounts("default").Create(t.Context(),
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = client.CoreV1().ServiceAccounts("default").Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "none"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
+	require.NoError(t, err)
 	b := open(t, start(t, console.Config{Cluster: config, Name: "kube-apiserver", Write: true}))
 	b.goTo("/objects/deployments.apps")
 	b.until(`[...document.querySelectorAll('tbody td')].some((td) => td.textContent === '0/3')`)
 	b.goTo("/objects/pods")
 	b.shows("Pending")
-	if err := client.CoreV1().Pods("default").Delete(t.Context(), "lonely",
-		metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, client.CoreV1().Pods("default").Delete(t.Context(), "lonely",
+		metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	b.until(`document.querySelector('tr.deleting') !== null`)
 	b.goTo("/")
 	b.shows("for finalizers: example.com/never")

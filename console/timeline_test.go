@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 )
 
@@ -34,9 +35,7 @@ func largeTrace(t testing.TB, reconciles int) string {
 			i+1, at.Format(time.RFC3339Nano), object%3, object, object, i+1, object, i+2, failed, 200+i%3000)
 	}
 	name := filepath.Join(t.TempDir(), "trace")
-	if err := os.WriteFile(name, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, []byte(b.String()), 0o600))
 	return name
 }
 
@@ -130,15 +129,10 @@ func TestTimelineEvents(t *testing.T) {
 	file := testTrace(t, time.Now())
 	again := strings.NewReplacer(`"run":"aaaa"`, `"run":"cccc"`).Replace(firstLine(t, file))
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteString(again); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = f.WriteString(again)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
 	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test",
 		Traces: []console.TraceSource{{Place: file}}}))
 	b.goTo("/timeline")
@@ -160,9 +154,7 @@ func TestTimelineEvents(t *testing.T) {
 func firstLine(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	line, _, _ := strings.Cut(string(data), "\n")
 	return line + "\n"
 }

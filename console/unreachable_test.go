@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 )
 
 // If the cluster or the console's own server becomes unreachable, the views show the reason, and
@@ -33,13 +34,9 @@ func TestUnreachableConsole(t *testing.T) {
 	server := emptyCluster()
 	defer server.Close()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c, err := console.New(console.Config{Cluster: &rest.Config{Host: server.URL}, Name: "test", Listener: listener})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {

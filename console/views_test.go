@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -28,9 +29,7 @@ func testTrace(t *testing.T, began time.Time) string {
 {"id":2,"run":"aaaa",` + at(900) + `,"controller":"deploy","kind":"Deployment","namespace":"default","name":"web","causes":[{"event":"update","kind":"Deployment","namespace":"default","name":"web","resourceVersion":"12","manager":"kubectl-edit"}],"error":"parse size: strconv.Atoi: invalid syntax","duration":"2ms"}
 `
 	name := filepath.Join(t.TempDir(), "trace")
-	if err := os.WriteFile(name, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, []byte(lines), 0o600))
 	return name
 }
 
@@ -44,9 +43,7 @@ func (b *tab) whyOfOrdinaryObjects(env *testenv.Env) {
 		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "nothing"},
 			Ports: []corev1.ServicePort{{Port: 80}}},
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	b.goTo("/object/services/default/lost")
 	b.until(`document.querySelector('.tabs a').textContent === 'Why' && document.querySelector('.tabs a').ariaCurrent === 'page'`)
 	b.until(`document.querySelector('.findings .item.bad')?.innerText.includes('has no endpoints: no pod has the labels app=nothing')`)
@@ -55,16 +52,12 @@ func (b *tab) whyOfOrdinaryObjects(env *testenv.Env) {
 	b.shot("why-finding")
 	web, err := client.Get[appsv1.Deployment](b.t.Context(), env.Client(),
 		client.Key{Namespace: "default", Name: "web"})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, err)
 	owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "default", Name: "owned", OwnerReferences: []metav1.OwnerReference{
 			{APIVersion: "apps/v1", Kind: "Deployment", Name: web.Name, UID: web.UID}},
 	}}
-	if err := env.Client().Create(b.t.Context(), owned); err != nil {
-		b.t.Fatal(err)
-	}
+	require.NoError(b.t, env.Client().Create(b.t.Context(), owned))
 	b.goTo("/object/configmaps/default/owned?tab=why")
 	b.until(`document.querySelector('.owners')?.innerText === 'ConfigMap owned, owned by Deployment default/web'`)
 	b.shows("As it should be")
@@ -86,9 +79,7 @@ func TestNowAndWhy(t *testing.T) {
 	stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck",
 		Finalizers: []string{"example.com/never"}}}
 	env.Create(t, stuck)
-	if err := env.Client().Delete(t.Context(), stuck); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.Client().Delete(t.Context(), stuck))
 	env.Create(t, deployment("web", 2))
 	b.shows("1 object needs attention")
 	b.shows("parse size: strconv.Atoi: invalid syntax")

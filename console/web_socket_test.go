@@ -9,6 +9,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"kelson.dev/console/internal/web"
+	"kelson.dev/internal/require"
 )
 
 // Streams are also served over WebSockets: an event is a message, a refusal is an event, and a
@@ -33,9 +34,7 @@ func TestSockets(t *testing.T) {
 		t.Helper()
 		dialer := websocket.Dialer{Subprotocols: []string{"kelson-stream"}}
 		conn, _, err := dialer.Dial("ws"+strings.TrimPrefix(server.URL, "http")+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return conn
 	}
 	expect := func(conn *websocket.Conn, want string) {

@@ -11,46 +11,29 @@ import (
 	"time"
 
 	"kelson.dev/console/internal/web"
+	"kelson.dev/internal/pipes"
+	"kelson.dev/internal/require"
 )
-
-// connection serves one connection, in memory, with the time limits of a server.
-type connection struct {
-	conn chan net.Conn
-	done chan struct{}
-}
-
-func (c *connection) Accept() (net.Conn, error) {
-	select {
-	case conn := <-c.conn:
-		return conn, nil
-	case <-c.done:
-		return nil, net.ErrClosed
-	}
-}
-func (c *connection) Close() error   { return nil }
-func (c *connection) Addr() net.Addr { return &net.TCPAddr{} }
 
 // connect serves handler with time limits of a second, and returns a connection on which a GET was
 // sent.
 func connect(t *testing.T, handler http.HandlerFunc) net.Conn {
-	l := &connection{make(chan net.Conn), make(chan struct{})}
+	l := pipes.New()
 	server := &http.Server{Handler: handler, ReadTimeout: time.Second, WriteTimeout: time.Second}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = server.Serve(l)
 	}()
-	ours, theirs := net.Pipe()
-	l.conn <- theirs
+	ours, err := l.Dial(t.Context(), "", "")
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		close(l.done)
 		ours.Close()
 		server.Close()
 		<-ended
 	})
-	if _, err := io.WriteString(ours, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(ours, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	require.NoError(t, err)
 	return ours
 }
 

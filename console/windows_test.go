@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 )
 
@@ -49,10 +50,9 @@ func TestLargeDefaultFont(t *testing.T) {
 			Name: fmt.Sprintf("item-%03d", i)}})
 	}
 	b := open(t, start(t, console.Config{Cluster: env.RESTConfig(), Name: "test"}))
-	if _, err := chromedp.Call(b.ctx, page.SetFontSizes,
-		page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: 32}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := chromedp.Call(b.ctx, page.SetFontSizes,
+		page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: 32}})
+	require.NoError(t, err)
 	b.goTo("/objects/configmaps?namespace=default")
 	b.until(`document.querySelector('tbody')?.innerText.includes('item-000')`)
 	sizes := eval[[]float64](b, `(() => {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kelson.dev/internal/durable"
+	"kelson.dev/internal/require"
 )
 
 // A missing folder is an error, and so is a folder that cannot be synced because it was closed.
@@ -20,9 +21,7 @@ func TestFolder(t *testing.T) {
 		t.Errorf("a missing folder: %v, want %v", err, fs.ErrNotExist)
 	}
 	f, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_ = f.Close()
 	if err := durable.OpenFolder(f); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("a closed folder: %v, want %v", err, os.ErrClosed)

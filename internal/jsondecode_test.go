@@ -17,6 +17,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"kelson.dev/internal/jsondecode"
+	"kelson.dev/internal/require"
 	"kelson.dev/internal/tree"
 )
 
@@ -145,9 +146,7 @@ func FuzzDecode(f *testing.F) {
 	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("100m")}
 	pod.Status.StartTime = &metav1.Time{Time: time.Unix(1e9, 0)}
 	text, err := json.Marshal(pod)
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	for _, seed := range append(seeds, string(text)) {
 		f.Add([]byte(seed))
 	}
@@ -226,10 +225,9 @@ func TestSharedFields(t *testing.T) {
 	known.SetRawBytes([]byte(`{"f:a":{}}`))
 	var p plain
 	data := `{"metadata":{"managedFields":[{"fieldsV1":{"f:a":{}}},{"fieldsV1":{"f:b":{}}}]}}`
-	if err := jsondecode.Decode([]byte(data), &p, shared{map[string]*metav1.FieldsV1{`{"f:a":{}}`: known}},
-		nil); err != nil {
-		t.Fatal(err)
-	}
+	err := jsondecode.Decode([]byte(data), &p, shared{map[string]*metav1.FieldsV1{`{"f:a":{}}`: known}},
+		nil)
+	require.NoError(t, err)
 	if p.ManagedFields[0].FieldsV1 != known || string(p.ManagedFields[1].FieldsV1.GetRawBytes()) != `{"f:b":{}}` {
 		t.Errorf("%v", p.ManagedFields)
 	}
@@ -247,9 +245,7 @@ func BenchmarkDecode(b *testing.B) {
 	pod.ManagedFields[0].FieldsV1.SetRawBytes(
 		[]byte(`{"f:spec":{"f:containers":{"k:{\"name\":\"a\"}":{".":{},"f:image":{}}}}}`))
 	data, err := json.Marshal(pod)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	for name, decode := range map[string]func() error{
 		"structs":      func() error { return jsondecode.Decode(data, &corev1.Pod{}, nil, nil) },
 		"apimachinery": func() error { return kjson.UnmarshalCaseSensitivePreserveInts(data, &corev1.Pod{}) },
@@ -257,9 +253,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := decode(); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, decode())
 			}
 		})
 	}

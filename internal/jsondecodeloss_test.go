@@ -11,6 +11,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"kelson.dev/internal/jsondecode"
+	"kelson.dev/internal/require"
 )
 
 type lamp struct {
@@ -91,9 +92,7 @@ func TestLoss(t *testing.T) {
 					t.Errorf("%s: of %T %q", name, obj, obj.GetUID())
 				}
 			})
-			if err != nil {
-				t.Fatalf("%s %s: %v", name, status, err)
-			}
+			require.NoErrorf(t, err, "%s %s", name, status)
 			if name == "own" && want == members {
 				want = elements // the place of the loss is unknown
 			}
@@ -106,9 +105,7 @@ func TestLoss(t *testing.T) {
 		check("own", &own{}, data)
 
 		var other lamps
-		if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(data), &other); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, kjson.UnmarshalCaseSensitivePreserveInts([]byte(data), &other))
 		if got := jsondecode.Status([]byte(data), &other); (got == whole) != (want == whole) {
 			t.Errorf("Status of %s: %d, want %d", status, got, want)
 		}

@@ -9,6 +9,7 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/internal/tree"
 )
 
@@ -71,20 +72,14 @@ func FuzzParse(f *testing.F) {
 					t.Fatalf("%s: %v, want %v %v %v", name, got, want, wantErr, strict)
 				}
 				written, err := tree.Append(nil, got, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if plain, err := json.Marshal(want); err != nil || string(written) != string(plain) {
 					t.Errorf("%s: written as %s, want %s %v", name, written, plain, err)
 				}
 				again, err := tree.Append(nil, got, shared)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				var back map[string]any
-				if err := kjson.UnmarshalCaseSensitivePreserveInts(again, &back); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, kjson.UnmarshalCaseSensitivePreserveInts(again, &back))
 				// Integers written with a decimal point become integers in the next round trip.
 				if same, err := json.Marshal(back); err != nil || string(same) != string(written) {
 					t.Errorf("%s: read again as %s %v, want %s", name, same, err, written)
@@ -136,42 +131,35 @@ func BenchmarkParse(b *testing.B) {
 	b.Run("tree", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := tree.Parse(data, nil); err != nil {
-				b.Fatal(err)
-			}
+			_, err := tree.Parse(data, nil)
+			require.NoError(b, err)
 		}
 	})
 	b.Run("apimachinery", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			var into map[string]any
-			if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &into); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, kjson.UnmarshalCaseSensitivePreserveInts(data, &into))
 		}
 	})
 }
 
 func BenchmarkAppend(b *testing.B) {
 	object, err := tree.Parse([]byte(stored), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Run("tree", func(b *testing.B) {
 		b.ReportAllocs()
 		buf := make([]byte, 0, 4096)
 		for b.Loop() {
-			if _, err := tree.Append(buf, object, nil); err != nil {
-				b.Fatal(err)
-			}
+			_, err := tree.Append(buf, object, nil)
+			require.NoError(b, err)
 		}
 	})
 	b.Run("encoding/json", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := json.Marshal(object); err != nil {
-				b.Fatal(err)
-			}
+			_, err := json.Marshal(object)
+			require.NoError(b, err)
 		}
 	})
 }

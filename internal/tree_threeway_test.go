@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/internal/tree"
 )
 
@@ -31,9 +32,7 @@ func TestThreeWay(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			parse := func(text string) (v any) {
-				if err := json.Unmarshal([]byte(text), &v); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, json.Unmarshal([]byte(text), &v))
 				return v
 			}
 			theirs, old, new := parse(tt.theirs), parse(tt.old), parse(tt.new)

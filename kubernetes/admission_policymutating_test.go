@@ -6,6 +6,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/internal/require"
 )
 
 // mapolicy returns a mutating policy for some resources, and its binding.
@@ -109,9 +111,7 @@ func TestMutatingPolicyWithParameters(t *testing.T) {
 	}
 	after, err := p.objects(t, made).Patch(t.Context(), "s", types.MergePatchType,
 		[]byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := fmt.Sprint(field(after, "metadata.labels")); got != "map[by:me]" {
 		t.Errorf("labels after an update %s", got)
 	}

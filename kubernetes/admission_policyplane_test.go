@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -27,17 +28,11 @@ func (p *policyPlane) HandleWarningHeaderWithContext(_ context.Context, _ int, _
 
 func startPolicy(t *testing.T, manifests ...string) *policyPlane {
 	t.Helper()
-	own, err := controlplane.Start(t.Context(), controlplane.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(own.Stop)
+	own := startPlane(t, controlplane.Config{})
 	p := &policyPlane{ControlPlane: own}
 	cfg := own.RESTConfig()
 	cfg.WarningHandlerWithContext = p
-	if p.client, err = dynamic.NewForConfig(cfg); err != nil {
-		t.Fatal(err)
-	}
+	p.client = dynamic.NewForConfigOrDie(cfg)
 	for _, m := range manifests {
 		p.must(t, m)
 	}
@@ -69,9 +64,7 @@ func (p *policyPlane) create(t *testing.T, manifest string) (made *unstructured.
 	p.warnings = nil
 	for doc := range strings.SplitSeq(manifest, "\n---\n") {
 		u := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(doc), u); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal([]byte(doc), u))
 		if made, err = p.objects(t, u).Create(t.Context(), u, metav1.CreateOptions{}); err != nil {
 			return nil, err
 		}
@@ -100,12 +93,8 @@ func (p *policyPlane) refuses(t *testing.T, manifest, want string) {
 func (p *policyPlane) remove(t *testing.T, manifest string) {
 	t.Helper()
 	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(manifest), u); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.objects(t, u).Delete(t.Context(), u.GetName(), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal([]byte(manifest), u))
+	require.NoError(t, p.objects(t, u).Delete(t.Context(), u.GetName(), metav1.DeleteOptions{}))
 }
 
 func field(u *unstructured.Unstructured, path string) any {

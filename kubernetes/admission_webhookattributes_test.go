@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/test/admission/attributes"
 )
@@ -16,28 +17,20 @@ import (
 // and subresources of every scope. make differential writes the expectations.
 func TestAttributesOfRequests(t *testing.T) {
 	want, err := attributes.OfKubeAPIServer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := startWith(t, controlplane.Config{Controllers: controlplane.NoControllers{},
 		Admission: controlplane.Admission{Disable: []string{"ServiceAccount"}}})
 	cfg := c.plane.RESTConfig()
 	client, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	hook, err := attributes.NewRecorder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(hook.Close)
 	const own = "d-s1-admission-attributes"
 	send := func(r attributes.Request, header map[string]string) int {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), r.Method, cfg.Host+r.Path, strings.NewReader(r.Body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req.Header.Set("User-Agent", "differential/1") // names the field manager
 		if r.ContentType != "" {
 			req.Header.Set("Content-Type", r.ContentType)
@@ -46,9 +39,7 @@ func TestAttributesOfRequests(t *testing.T) {
 			req.Header.Set(key, value)
 		}
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp.Body.Close()
 		return resp.StatusCode
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -110,7 +111,7 @@ func TestDeletionsByControllers(t *testing.T) {
 		}
 	}
 	none, url := admissionregistrationv1.SideEffectClassNone, hook.URL
-	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx,
+	_, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx,
 		&admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "guard"},
 			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
@@ -122,9 +123,8 @@ func TestDeletionsByControllers(t *testing.T) {
 						Resources: []string{"configmaps"}},
 				}},
 			}},
-		}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+		}, metav1.CreateOptions{})
+	require.NoError(t, err)
 	add := func(namespace, name string, labels map[string]string, owner *corev1.ConfigMap) *corev1.ConfigMap {
 		t.Helper()
 		obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
@@ -133,9 +133,7 @@ func TestDeletionsByControllers(t *testing.T) {
 				UID: owner.UID}}
 		}
 		obj, err := c.CoreV1().ConfigMaps(namespace).Create(ctx, obj, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return obj
 	}
 	kept := func(namespace, name string) {
@@ -166,9 +164,7 @@ func TestDeletionsByControllers(t *testing.T) {
 	}
 	add("team", "a", protected, nil)
 	add("team", "b", nil, nil)
-	if err := spaces.Delete(ctx, "team", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, spaces.Delete(ctx, "team", metav1.DeleteOptions{}))
 	until("the namespace names the webhook", func() bool {
 		ns, err := spaces.Get(ctx, "team", metav1.GetOptions{})
 		return err == nil && strings.Contains(fmt.Sprint(ns.Status.Conditions), "not today")
@@ -177,9 +173,7 @@ func TestDeletionsByControllers(t *testing.T) {
 
 	root := add("default", "root", nil, nil)
 	add("default", "child", protected, root)
-	if err := c.CoreV1().ConfigMaps("default").Delete(ctx, "root", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.CoreV1().ConfigMaps("default").Delete(ctx, "root", metav1.DeleteOptions{}))
 	until("the garbage collector is denied", func() bool {
 		return log.has(ofGarbage + " delete configmaps default/child 400")
 	})

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/internal/require"
 )
 
 // Two webhooks that change an object on every call, and request reinvocation, are called only twice
@@ -29,9 +31,8 @@ func TestReinvocationEnds(t *testing.T) {
 	}
 	c.mutating(t, "a", first, rule("CREATE", "", "v1", "configmaps"), ifNeeded)
 	c.mutating(t, "b", second, rule("CREATE", "", "v1", "configmaps"), ifNeeded)
-	if _, err := c.create(t, configMapWebhook("cm", "a", "b")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.create(t, configMapWebhook("cm", "a", "b"))
+	require.NoError(t, err)
 	if a, b := len(first.reviews()), len(second.reviews()); a != 2 || b != 2 {
 		t.Errorf("%d and %d calls, want 2 and 2", a, b)
 	}
@@ -66,10 +67,9 @@ func TestMatchConditionsThatFail(t *testing.T) {
 			if n := len(h.reviews()); n != 0 {
 				t.Errorf("%s, %s: the webhook was called", name, policy)
 			}
-			if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), made.Name,
-				metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			err = c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), made.Name,
+				metav1.DeleteOptions{})
+			require.NoError(t, err)
 		}
 	}
 	many := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "many"},
@@ -93,11 +93,10 @@ func TestMatchConditionsThatFail(t *testing.T) {
 func TestExemptNamespaces(t *testing.T) {
 	c, h := startWebhook(t), newHook(t, deny)
 	ctx := t.Context()
-	if _, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+	_, err := c.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: "tenant", Labels: map[string]string{corev1.LabelMetadataName: "kube-system"},
-	}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	}}, metav1.CreateOptions{})
+	require.NoError(t, err)
 	c.validating(t, "w", h, rule("CREATE", "", "v1", "configmaps"), func(w *admissionregistrationv1.ValidatingWebhook) {
 		w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system"}},
@@ -132,9 +131,8 @@ func TestEphemeralContainers(t *testing.T) {
 	ctx := t.Context()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
-	if _, err := c.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+	require.NoError(t, err)
 	pods, ephemeral := newHook(t, deny), newHook(t, func(r *review) *admissionv1.AdmissionResponse {
 		after, before := &corev1.Pod{}, &corev1.Pod{}
 		if json.Unmarshal(r.Object.Raw, after) != nil || json.Unmarshal(r.OldObject.Raw, before) != nil ||

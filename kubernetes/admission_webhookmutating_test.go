@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
+
+	"kelson.dev/internal/require"
 )
 
 func adds(key string) func(*review) *admissionv1.AdmissionResponse {
@@ -27,9 +29,7 @@ func TestMutatingWebhooksInOrder(t *testing.T) {
 	c.mutating(t, "b-second", second, configMaps) // written first
 	c.mutating(t, "a-first", first, configMaps)
 	made, err := c.create(t, configMapWebhook("cm", "own", "1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(made.Data) != 3 {
 		t.Errorf("data %v", made.Data)
 	}
@@ -78,9 +78,8 @@ func TestReinvocation(t *testing.T) {
 			first, second := newHook(t, adds("a")), newHook(t, test.second)
 			c.mutating(t, "a", first, configMaps, test.policy)
 			c.mutating(t, "b", second, configMaps, ifNeeded)
-			if _, err := c.create(t, configMapWebhook("cm", "own", "1")); err != nil {
-				t.Fatal(err)
-			}
+			_, err := c.create(t, configMapWebhook("cm", "own", "1"))
+			require.NoError(t, err)
 			if n := len(first.reviews()); n != test.calls {
 				t.Errorf("the first was called %d times, want %d", n, test.calls)
 			}
@@ -117,10 +116,9 @@ func TestMutatingWebhooksThatFail(t *testing.T) {
 				!strings.Contains(err.Error(), test.want) {
 				t.Errorf("create = %v\nwant %s", err, test.want)
 			}
-			if err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(t.Context(), "w",
-				metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(t.Context(), "w",
+				metav1.DeleteOptions{})
+			require.NoError(t, err)
 			if _, err := c.CoreV1().ConfigMaps("default").Get(t.Context(), "cm",
 				metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				t.Errorf("the object was stored: %v", err)
@@ -163,14 +161,11 @@ spec:
 func (c *hookClients) define(t *testing.T, definition string) {
 	t.Helper()
 	crd := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(definition), crd); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+	require.NoError(t, yaml.Unmarshal([]byte(definition), crd))
+	_, err := c.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 		Resource: "customresourcedefinitions"}).
-		Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+		Create(t.Context(), crd, metav1.CreateOptions{})
+	require.NoError(t, err)
 }
 
 func admittedWidget(version, name, spec string) *unstructured.Unstructured {
@@ -194,9 +189,7 @@ func TestCustomResources(t *testing.T) {
 		objects := c.dynamic.Resource(schema.GroupVersionResource{Group: "shop.example", Version: version,
 			Resource: "widgets"}).Namespace("default")
 		made, err := objects.Create(t.Context(), admittedWidget(version, "w-"+version, `{"size":1}`), metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if size, _, _ := unstructured.NestedInt64(made.Object, "spec", "size"); size != 7 ||
 			made.GetAPIVersion() != "shop.example/"+version {
 			t.Errorf("%s: created %v", version, made.Object)
@@ -210,9 +203,7 @@ func TestCustomResources(t *testing.T) {
 			`"apiVersion":"shop.example/v2"`) || !strings.Contains(got, `"size":7`) {
 			t.Errorf("%s: the validating webhook saw %s", version, got)
 		}
-		if err := objects.Delete(t.Context(), "w-"+version, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, objects.Delete(t.Context(), "w-"+version, metav1.DeleteOptions{}))
 		if got := string(validating.reviews()[0].OldObject.Raw); !strings.Contains(got,
 			`"apiVersion":"shop.example/v2"`) || !strings.Contains(got, `"size":7`) {
 			t.Errorf("%s: for the deletion, the validating webhook saw %s", version, got)
@@ -234,19 +225,15 @@ func TestMutatingScale(t *testing.T) {
 	c.define(t, widgetsWebhook)
 	objects := c.dynamic.Resource(schema.GroupVersionResource{Group: "shop.example", Version: "v1",
 		Resource: "widgets"}).Namespace("default")
-	if _, err := objects.Create(t.Context(), admittedWidget("v1", "w", `{"replicas":1}`), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := objects.Create(t.Context(), admittedWidget("v1", "w", `{"replicas":1}`), metav1.CreateOptions{})
+	require.NoError(t, err)
 	h := newHook(t, patched(`[{"op":"replace","path":"/spec/replicas","value":5}]`))
 	c.mutating(t, "m", h, rule("UPDATE", "shop.example", "v1", "widgets/scale"))
-	if _, err := objects.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`),
-		metav1.PatchOptions{}, "scale"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = objects.Patch(t.Context(), "w", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`),
+		metav1.PatchOptions{}, "scale")
+	require.NoError(t, err)
 	after, err := objects.Get(t.Context(), "w", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if n, _, _ := unstructured.NestedInt64(after.Object, "spec", "replicas"); n != 5 {
 		t.Errorf("replicas %d, want 5", n)
 	}
@@ -279,9 +266,7 @@ func TestWebhookInvalidatesManagedFields(t *testing.T) {
 	c := startWebhook(t)
 	c.mutating(t, "m", newHook(t, patched(`[{"op":"add","path":"/metadata/managedFields/0/fieldsType","value":"nonsense"}]`)), rule("CREATE", "", "v1", "configmaps"))
 	made, err := c.create(t, configMapWebhook("cm", "a", "1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(made.ManagedFields) != 1 || made.ManagedFields[0].FieldsType != "FieldsV1" {
 		t.Errorf("managedFields %v", made.ManagedFields)
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -69,9 +70,7 @@ func TestRequestsOnNamespaces(t *testing.T) {
 			return err
 		},
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err = step(); err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -58,9 +59,7 @@ func newHook(t *testing.T, answer func(*review) *admissionv1.AdmissionResponse) 
 	h := &hookServer{answer: answer, open: map[net.Conn]bool{}}
 	h.closed = sync.NewCond(&h.mu)
 	pair, err := certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	h.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[len(pair.Certificate)-1]})
 	h.Server = httptest.NewUnstartedServer(http.HandlerFunc(h.serve))
 	h.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
@@ -155,11 +154,7 @@ func startWebhook(t *testing.T) *hookClients { return startWith(t, controlplane.
 
 func startWith(t *testing.T, cfg controlplane.Config) *hookClients {
 	t.Helper()
-	plane, err := controlplane.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(plane.Stop)
+	plane := startPlane(t, cfg)
 	c := clientsOf(t, plane, plane.RESTConfig())
 	if cfg.Controllers == nil {
 		awaitServiceAccounts(t, plane)
@@ -176,18 +171,14 @@ func awaitServiceCIDR(t *testing.T, c *hookClients) {
 	defer cancel()
 	cidrs := c.NetworkingV1().ServiceCIDRs()
 	list, err := cidrs.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, cidr := range list.Items {
 		if len(cidr.Status.Conditions) > 0 {
 			return
 		}
 	}
 	w, err := cidrs.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.Stop()
 	for event := range w.ResultChan() {
 		if cidr, ok := event.Object.(*networkingv1.ServiceCIDR); ok && len(cidr.Status.Conditions) > 0 {
@@ -207,9 +198,7 @@ func awaitServiceAccounts(t *testing.T, plane *controlplane.ControlPlane) {
 			return
 		}
 		cursor, err := st.Watch("serviceaccounts", sn.Revision())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		select {
 		case <-cursor.Ready():
 		case <-time.After(time.Minute):
@@ -266,9 +255,7 @@ func (c *hookClients) validating(t *testing.T, name string, h *hookServer, rule 
 		&admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionregistrationv1.ValidatingWebhook{hook},
 		}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return made
 }
 
@@ -290,7 +277,5 @@ func (c *hookClients) mutating(t *testing.T, name string, h *hookServer, rule ad
 		&admissionregistrationv1.MutatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionregistrationv1.MutatingWebhook{hook},
 		}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }

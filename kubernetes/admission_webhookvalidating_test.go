@@ -20,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"kelson.dev/internal/require"
 )
 
 func configMapWebhook(name string, data ...string) *corev1.ConfigMap {
@@ -51,13 +53,11 @@ func TestConfigurationAppliesToTheNextRequest(t *testing.T) {
 		if code := status.Status().Code; code != 400 {
 			t.Errorf("code %d, want 400", code)
 		}
-		if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "no",
-			metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.create(t, configMapWebhook(name)); err != nil {
-			t.Fatalf("create after the deletion of the configuration: %v", err)
-		}
+		err = c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "no",
+			metav1.DeleteOptions{})
+		require.NoError(t, err)
+		_, err = c.create(t, configMapWebhook(name))
+		require.NoErrorf(t, err, "create after the deletion of the configuration")
 	}
 }
 
@@ -72,9 +72,7 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 			return nil
 		}
 		cm := &corev1.ConfigMap{}
-		if err := json.Unmarshal(raw, cm); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(raw, cm))
 		return cm
 	}
 	one := func(op admissionv1.Operation) (*review, *corev1.ConfigMap, *corev1.ConfigMap) {
@@ -91,9 +89,7 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 	}
 
 	made, err := c.create(t, configMapWebhook("cm", "a", "1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, obj, old := one("CREATE"); obj.Data["a"] != "1" || obj.Kind != "ConfigMap" || old != nil {
 		t.Errorf("create: %v, %v", obj, old)
 	}
@@ -124,9 +120,7 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 			opts.Force = ptr(true)
 		}
 		after, err := c.CoreV1().ConfigMaps("default").Patch(t.Context(), "cm", p.kind, []byte(p.data), opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r, obj, old := one("UPDATE")
 		n, _ := strconv.Atoi(after.Data["a"])
 		if obj.Data["a"] != after.Data["a"] || old.Data["a"] != strconv.Itoa(n-1) {
@@ -138,24 +132,19 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 		}
 	}
 
-	if err := c.CoreV1().ConfigMaps("default").Delete(t.Context(), "cm", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.CoreV1().ConfigMaps("default").Delete(t.Context(), "cm", metav1.DeleteOptions{}))
 	if r, obj, old := one("DELETE"); obj != nil || old == nil || old.Data["a"] != "6" ||
 		!strings.Contains(string(r.Options.Raw), "DeleteOptions") {
 		t.Errorf("delete: %v, %v, %s", obj, old, r.Options.Raw)
 	}
 
 	for _, name := range []string{"x", "y"} {
-		if _, err := c.create(t, configMapWebhook(name, "a", name)); err != nil {
-			t.Fatal(err)
-		}
+		_, err = c.create(t, configMapWebhook(name, "a", name))
+		require.NoError(t, err)
 	}
 	h.reviews()
-	if err := c.CoreV1().ConfigMaps("default").DeleteCollection(t.Context(), metav1.DeleteOptions{},
-		metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.CoreV1().ConfigMaps("default").DeleteCollection(t.Context(), metav1.DeleteOptions{},
+		metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"}))
 	gone := map[string]bool{}
 	for _, r := range h.reviews() {
 		if old := decode(r.OldObject.Raw); r.Operation == "DELETE" && old != nil && old.Data["a"] == old.Name {
@@ -172,19 +161,17 @@ func TestSubresourcesWithOwnKinds(t *testing.T) {
 	c, h := startWebhook(t), newHook(t, allow)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
-	if _, err := c.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := c.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
+	require.NoError(t, err)
 	rc := &corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Name: "rc"},
 		Spec: corev1.ReplicationControllerSpec{
 			Selector: map[string]string{"a": "b"},
 			Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
 				Spec: pod.Spec},
 		}}
-	if _, err := c.CoreV1().ReplicationControllers("default").Create(t.Context(), rc,
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.CoreV1().ReplicationControllers("default").Create(t.Context(), rc,
+		metav1.CreateOptions{})
+	require.NoError(t, err)
 	c.validating(t, "sub", h, rule("*", "", "v1", "*/*"))
 	want := func(op, sub, kind string) *review {
 		t.Helper()
@@ -198,30 +185,24 @@ func TestSubresourcesWithOwnKinds(t *testing.T) {
 	}
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"},
 		Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
-	if err := c.CoreV1().Pods("default").Bind(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.CoreV1().Pods("default").Bind(t.Context(), binding, metav1.CreateOptions{}))
 	if r := want("CREATE", "binding", "Binding"); !strings.Contains(string(r.Object.Raw), `"target"`) {
 		t.Errorf("binding: %s", r.Object.Raw)
 	}
-	pod, err := c.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	pod, err = c.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
+	require.NoError(t, err)
 	pod.Status.Phase = corev1.PodRunning
-	if _, err := c.CoreV1().Pods("default").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.CoreV1().Pods("default").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+	require.NoError(t, err)
 	if r := want("UPDATE", "status", "Pod"); !strings.Contains(string(r.Object.Raw), `"phase":"Running"`) ||
 		!strings.Contains(string(r.OldObject.Raw), `"phase":"Pending"`) {
 		t.Errorf("status: %s from %s", r.Object.Raw, r.OldObject.Raw)
 	}
 	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "rc", Namespace: "default"},
 		Spec: autoscalingv1.ScaleSpec{Replicas: 3}}
-	if _, err := c.CoreV1().ReplicationControllers("default").UpdateScale(t.Context(), "rc", scale,
-		metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.CoreV1().ReplicationControllers("default").UpdateScale(t.Context(), "rc", scale,
+		metav1.UpdateOptions{})
+	require.NoError(t, err)
 	if r := want("UPDATE", "scale", "Scale"); !strings.Contains(string(r.Object.Raw), `"replicas":3`) ||
 		!strings.Contains(string(r.OldObject.Raw), `"replicas":1`) ||
 		r.Kind.Group != "autoscaling" || r.Resource.Resource != "replicationcontrollers" {
@@ -237,9 +218,8 @@ func TestMatching(t *testing.T) {
 		{ObjectMeta: metav1.ObjectMeta{Name: "red", Labels: map[string]string{"colour": "red"}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "blue"}},
 	} {
-		if _, err := c.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
+		require.NoError(t, err)
 	}
 	type edit = func(*admissionregistrationv1.ValidatingWebhook)
 	create := func(namespace string, labels map[string]string) error {
@@ -307,9 +287,7 @@ func TestMatching(t *testing.T) {
 				asked bool
 			}{{inRed, test.red}, {inBlue, test.blue}} {
 				h.reviews()
-				if err := probe.write(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, probe.write())
 				n := 0 // the test's own reviews; controllers write concurrently
 				for _, r := range h.reviews() {
 					if strings.Contains(string(r.Object.Raw), `"generateName":"x"`) {
@@ -337,11 +315,10 @@ func TestEquivalentVersions(t *testing.T) {
 	body := `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"h"},"spec":{"maxReplicas":3,
 		"scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"},
 		"metrics":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":70}}}]}}`
-	if err := c.AutoscalingV2().RESTClient().Post().Namespace("default").Resource("horizontalpodautoscalers").
+	err := c.AutoscalingV2().RESTClient().Post().Namespace("default").Resource("horizontalpodautoscalers").
 		Body([]byte(body)).
-		SetHeader("Content-Type", "application/json").Do(t.Context()).Error(); err != nil {
-		t.Fatal(err)
-	}
+		SetHeader("Content-Type", "application/json").Do(t.Context()).Error()
+	require.NoError(t, err)
 	if n := len(exact.reviews()); n != 0 {
 		t.Errorf("matchPolicy Exact: %d reviews", n)
 	}
@@ -355,9 +332,7 @@ func TestEquivalentVersions(t *testing.T) {
 		t.Errorf("kind %v of %v, resource %v of %v", r.Kind, r.RequestKind, r.Resource, r.RequestResource)
 	}
 	got := &autoscalingv1.HorizontalPodAutoscaler{}
-	if err := json.Unmarshal(r.Object.Raw, got); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(r.Object.Raw, got))
 	if got.APIVersion != "autoscaling/v1" || got.Spec.TargetCPUUtilizationPercentage == nil ||
 		*got.Spec.TargetCPUUtilizationPercentage != 70 {
 		t.Errorf("object %s", r.Object.Raw)
@@ -375,9 +350,7 @@ func TestWebhooksThatFail(t *testing.T) {
 	patching := newHook(t, patched(`[{"op":"add","path":"/data","value":{}}]`))
 	configMaps := rule("CREATE", "", "v1", "configmaps")
 	stranger, err := newCertificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	strangerCA := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: stranger.Certificate[1]})
 	for _, test := range []struct {
 		name string
@@ -437,10 +410,9 @@ func TestDryRunNeedsNoSideEffects(t *testing.T) {
 		if seen := h.reviews(); err != nil || len(seen) != 1 || !*seen[0].DryRun {
 			t.Errorf("%s: %v, %v", effects, err, seen)
 		}
-		if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "w",
-			metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		err = c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "w",
+			metav1.DeleteOptions{})
+		require.NoError(t, err)
 	}
 }
 
@@ -462,9 +434,8 @@ func TestValidatingWebhooksRunAtTheSameTime(t *testing.T) {
 	var warnings warningRecorder
 	cfg.WarningHandlerWithContext = &warnings
 	own := clientsOf(t, c.plane, cfg)
-	if _, err := own.create(t, configMapWebhook("cm")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := own.create(t, configMapWebhook("cm"))
+	require.NoError(t, err)
 	if len(warnings.texts) != 1 || warnings.texts[0] != "mind the gap" {
 		t.Errorf("warnings %q", warnings.texts)
 	}
@@ -510,9 +481,7 @@ func TestWebhookByService(t *testing.T) {
 	ctx := t.Context()
 	h := newHook(t, deny)
 	_, portText, err := net.SplitHostPort(h.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	n, _ := strconv.Atoi(portText)
 	port := int32(n)
 	c.validating(t, "w", h, rule("CREATE", "", "v1", "configmaps"), func(w *admissionregistrationv1.ValidatingWebhook) {
@@ -537,19 +506,15 @@ func TestWebhookByService(t *testing.T) {
 	expect(`no endpoints available for service "hook"`)
 
 	service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}
-	if _, err := c.CoreV1().Services("default").Update(ctx, service, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.CoreV1().Services("default").Update(ctx, service, metav1.UpdateOptions{})
+	require.NoError(t, err)
 	configuration, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, "w",
 		metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	configuration.Webhooks[0].ClientConfig.Service.Port = &port
-	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(ctx, configuration,
-		metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(ctx, configuration,
+		metav1.UpdateOptions{})
+	require.NoError(t, err)
 	expect(`admission webhook "w.kelson.dev" denied the request: not today`)
 }
 
@@ -558,9 +523,8 @@ func TestConnectionsAreClosed(t *testing.T) {
 	c, h := startWebhook(t), newHook(t, allow)
 	c.validating(t, "w", h, rule("CREATE", "", "v1", "configmaps"))
 	for i := range 5 {
-		if _, err := c.create(t, configMapWebhook("cm"+strconv.Itoa(i))); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.create(t, configMapWebhook("cm"+strconv.Itoa(i)))
+		require.NoError(t, err)
 	}
 	if n := h.connections(); n != 1 {
 		t.Errorf("%d connections for five requests, want 1", n)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -30,11 +31,7 @@ func startServer(t *testing.T) *clientsPlane {
 
 func startClients(t *testing.T, cfg controlplane.Config) *clientsPlane {
 	t.Helper()
-	own, err := controlplane.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(own.Stop)
+	own := startPlane(t, cfg)
 	return &clientsPlane{t, own.RESTConfig()}
 }
 
@@ -43,16 +40,13 @@ func (p *clientsPlane) kubectl(stdin string, args ...string) (string, error) {
 	p.t.Helper()
 	home := p.t.TempDir()
 	config := filepath.Join(home, "config")
-	if err := os.WriteFile(config, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: p, cluster: {server: '"+
+	err := os.WriteFile(config, []byte("apiVersion: v1\nkind: Config\nclusters: [{name: p, cluster: {server: '"+
 		p.rest.Host+"'}}]\n"+
-		"contexts: [{name: p, context: {cluster: p}}]\ncurrent-context: p\n"), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+		"contexts: [{name: p, context: {cluster: p}}]\ncurrent-context: p\n"), 0o600)
+	require.NoError(p.t, err)
 	// kubectl reads "-" from the process's standard input
 	input := filepath.Join(home, "input.json")
-	if err := os.WriteFile(input, []byte(stdin), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, os.WriteFile(input, []byte(stdin), 0o600))
 	for i, arg := range args {
 		if arg == "-" {
 			args[i] = input
@@ -94,14 +88,10 @@ func (p *clientsPlane) kubectl(stdin string, args ...string) (string, error) {
 // kubectl discovers, explains, applies, validates, lists, scales, patches, describes and deletes
 // custom resources.
 func TestKubectlOfCustomResources(t *testing.T) {
-	if testing.Short() {
-		t.Skip("more than a second")
-	}
+	require.Long(t, "more than a second")
 	p := startServer(t)
 	definition, err := os.ReadFile(filepath.Join("testdata", "widgets.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, step := range []struct {
 		stdin string
 		args  string

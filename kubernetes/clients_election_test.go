@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"kelson.dev/internal/require"
 )
 
 // candidate runs for leader in the background.
@@ -46,9 +48,7 @@ func run(t *testing.T, config *rest.Config, name string, resigns bool, d *diary)
 	own := rest.CopyConfig(config)
 	own.Dial = c.traffic.dial
 	client, err := kubernetes.NewForConfig(own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: "default", Name: "leader"}, Client: client.CoordinationV1(),
@@ -61,9 +61,7 @@ func run(t *testing.T, config *rest.Config, name string, resigns bool, d *diary)
 			OnStoppedLeading: func() {},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	go func() { defer close(c.ended); elector.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-c.ended })
 	return c
@@ -81,9 +79,7 @@ func waitFor(t *testing.T, what string, c <-chan struct{}) {
 // A lease changes hands when its holder resigns, and when its holder does not renew it in time.
 // There is never more than one leader.
 func TestLeaderElection(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	config := overPort(t)
 	var d diary
 	first := run(t, config, "first", true, &d)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 )
 
@@ -30,9 +31,7 @@ const patience = time.Minute
 func overPort(t *testing.T, opts ...testenv.Option) *rest.Config {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", testenv.New(t, opts...).Kubeconfig(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config.QPS = -1
 	return config
 }
@@ -40,9 +39,7 @@ func overPort(t *testing.T, opts ...testenv.Option) *rest.Config {
 func clients(t *testing.T, config *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return client
 }
 
@@ -83,10 +80,9 @@ func TestInformer(t *testing.T) {
 	writer := clients(t, config).CoreV1().ConfigMaps("default")
 	const many = 600 // more than a page of 500
 	for i := range many {
-		if _, err := writer.Create(t.Context(), configMapNamed(fmt.Sprintf("m%03d", i)),
-			metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := writer.Create(t.Context(), configMapNamed(fmt.Sprintf("m%03d", i)),
+			metav1.CreateOptions{})
+		require.NoError(t, err)
 	}
 	cuttable := rest.CopyConfig(config)
 	var line lines
@@ -97,14 +93,11 @@ func TestInformer(t *testing.T) {
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "app=x" }))
 	handler := &seen{events: make(chan string, many)}
 	maps := factory.Core().V1().ConfigMaps()
-	if _, err := maps.Informer().AddEventHandler(handler); err != nil {
-		t.Fatal(err)
-	}
-	if err := maps.Informer().AddIndexers(cache.Indexers{"v": func(obj any) ([]string, error) {
+	_, err := maps.Informer().AddEventHandler(handler)
+	require.NoError(t, err)
+	require.NoError(t, maps.Informer().AddIndexers(cache.Indexers{"v": func(obj any) ([]string, error) {
 		return []string{obj.(*corev1.ConfigMap).Data["v"]}, nil
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	}}))
 	factory.StartWithContext(ctx)
 	defer func() { cancel(); factory.Shutdown() }()
 	factory.WaitForCacheSync(ctx.Done())
@@ -119,13 +112,11 @@ func TestInformer(t *testing.T) {
 		t.Helper()
 		m := configMapNamed("changing")
 		m.Data = map[string]string{"v": value}
-		if _, err := writer.Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := writer.Update(t.Context(), m, metav1.UpdateOptions{})
+		require.NoError(t, err)
 	}
-	if _, err := writer.Create(t.Context(), configMapNamed("changing"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = writer.Create(t.Context(), configMapNamed("changing"), metav1.CreateOptions{})
+	require.NoError(t, err)
 	change("1")
 	handler.want(t, "+changing", "~changing=1")
 	if found, err := maps.Informer().GetIndexer().ByIndex("v", "1"); err != nil || len(found) != 1 {
@@ -136,15 +127,12 @@ func TestInformer(t *testing.T) {
 	}
 	change("2")
 	handler.want(t, "~changing=2")
-	if err := writer.Delete(t.Context(), "changing", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, writer.Delete(t.Context(), "changing", metav1.DeleteOptions{}))
 	handler.want(t, "-changing")
 	// For the informer, an object that no longer matches the selector is deleted.
-	if _, err := writer.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m000"}},
-		metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = writer.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "m000"}},
+		metav1.UpdateOptions{})
+	require.NoError(t, err)
 	handler.want(t, "-m000")
 }
 
@@ -152,16 +140,13 @@ func TestInformer(t *testing.T) {
 func TestDynamicInformer(t *testing.T) {
 	config := overPort(t, testenv.CRDs("testdata/things.yaml"))
 	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	things := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
 	ctx, cancel := context.WithCancel(t.Context())
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, "default", nil)
 	handler := &seen{events: make(chan string, 1)}
-	if _, err := factory.ForResource(things).Informer().AddEventHandler(handler); err != nil {
-		t.Fatal(err)
-	}
+	_, err = factory.ForResource(things).Informer().AddEventHandler(handler)
+	require.NoError(t, err)
 	factory.Start(ctx.Done())
 	defer func() { cancel(); factory.Shutdown() }()
 	for name, synced := range factory.WaitForCacheSync(ctx.Done()) {
@@ -173,13 +158,10 @@ func TestDynamicInformer(t *testing.T) {
 		"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "a"},
 		"spec": map[string]any{"size": int64(1)},
 	}}
-	if _, err := client.Resource(things).Namespace("default").Create(ctx, thing, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = client.Resource(things).Namespace("default").Create(ctx, thing, metav1.CreateOptions{})
+	require.NoError(t, err)
 	handler.want(t, "+a")
-	if err := client.Resource(things).Namespace("default").Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, client.Resource(things).Namespace("default").Delete(ctx, "a", metav1.DeleteOptions{}))
 	handler.want(t, "-a")
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
 )
@@ -85,9 +86,7 @@ func TestMetricsAreDescribed(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal([]byte(out), &doc)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, path := range []string{"nodes", "nodes/{name}", "namespaces/{namespace}/pods/{name}", "pods"} {
 			item := doc.Paths["/apis/metrics.k8s.io/v1beta1/"+path]
 			if item["get"] == nil || item["post"] != nil || item["put"] != nil || item["delete"] != nil {

@@ -8,6 +8,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -38,9 +39,7 @@ func TestTypeChecking(t *testing.T) {
 		read := func(name string) *admissionregistrationv1.ValidatingAdmissionPolicy {
 			got, err := client.Get[admissionregistrationv1.ValidatingAdmissionPolicy](t.Context(), env.Client(),
 				client.Key{Name: name})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return got
 		}
 		got := read("p")
@@ -60,9 +59,7 @@ func TestTypeChecking(t *testing.T) {
 		}
 
 		got.Spec.Validations = got.Spec.Validations[:1]
-		if err := env.Client().Update(t.Context(), got); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Update(t.Context(), got))
 		env.Settle(t)
 		if got := read("p"); got.Status.ObservedGeneration != 2 ||
 			got.Status.TypeChecking != nil && len(got.Status.TypeChecking.ExpressionWarnings) != 0 {

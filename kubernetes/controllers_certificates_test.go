@@ -2,9 +2,6 @@ package kubernetes_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -20,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/certificates"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -31,9 +29,7 @@ func signing(t *testing.T, options ...func(*certificates.Config)) (*testenv.Env,
 	t.Helper()
 	env := testenv.New(t, testenv.Log(t))
 	ca, err := pki.NewAuthority("test-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cfg := certificates.Config{Store: env.Plane().Store(), Client: env.Client(), Authority: ca.Certificate,
 		Key: ca.Key()}
 	for _, set := range options {
@@ -54,18 +50,10 @@ func signing(t *testing.T, options ...func(*certificates.Config)) (*testenv.Env,
 func request(t *testing.T, env *testenv.Env, name, signer string, subject pkix.Name,
 	usages ...certificatesv1.KeyUsage) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	env.Create(t, &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: signer,
+			Request: requestPEM(t, &x509.CertificateRequest{Subject: subject}), SignerName: signer,
 			Usages: usages,
 		},
 	})
@@ -83,9 +71,7 @@ func decideAt(t *testing.T, env *testenv.Env, name string, kind certificatesv1.R
 	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: kind, Status: corev1.ConditionTrue, Reason: "Test", LastUpdateTime: metav1.NewTime(at),
 	})
-	if err := env.Client().Subresource("approval").Update(t.Context(), csr, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.Client().Subresource("approval").Update(t.Context(), csr, nil))
 }
 
 func csrOf(t *testing.T, env *testenv.Env, name string) *certificatesv1.CertificateSigningRequest {
@@ -95,9 +81,7 @@ func csrOf(t *testing.T, env *testenv.Env, name string) *certificatesv1.Certific
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return csr
 }
 
@@ -116,9 +100,7 @@ func TestApprovedRequestsAreSigned(t *testing.T) {
 			t.Fatal("no certificate")
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		roots := x509.NewCertPool()
 		roots.AddCert(ca.Certificate)
 		if _, err := cert.Verify(x509.VerifyOptions{

@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/clusterroleaggregation"
 	"kelson.dev/lab/testenv"
 )
@@ -73,26 +74,18 @@ func TestAggregation(t *testing.T) {
 
 		env.Get(t, a)
 		a.Rules = a.Rules[1:]
-		if err := env.Client().Update(t.Context(), a); err != nil {
-			t.Fatal(err)
-		}
-		if err := env.Client().Delete(t.Context(), writer); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Update(t.Context(), a))
+		require.NoError(t, env.Client().Delete(t.Context(), writer))
 		wantRules(t, env, view, "nodes", "pods", "services")
 		wantRules(t, env, edit, "nodes", "pods", "services")
 
 		// The controller overwrites rules that a client writes to an aggregated role.
 		view.Rules = role("", "", "secrets").Rules
-		if err := env.Client().Update(t.Context(), view); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Update(t.Context(), view))
 		wantRules(t, env, view, "nodes", "pods", "services")
 
 		for _, r := range []*rbacv1.ClusterRole{a, b} {
-			if err := env.Client().Delete(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, env.Client().Delete(t.Context(), r))
 		}
 		wantRules(t, env, view)
 		wantRules(t, env, edit)

@@ -21,11 +21,7 @@ type evictions struct {
 
 func withEvictions(t *testing.T, test func(p evictions)) {
 	synctest.Test(t, func(t *testing.T) {
-		cp, err := controlplane.Start(t.Context(), controlplane.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cp.Stop()
+		cp := startPlane(t, controlplane.Config{})
 		test(evictions{t, &apitest.Plane{Client: &http.Client{Transport: cp.Transport()}}})
 	})
 }

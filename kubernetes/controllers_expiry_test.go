@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/expiry"
 )
 
@@ -17,20 +19,14 @@ func put(t *testing.T, s *store.Store, name string, expect uint64) uint64 {
 		time.Now().UTC().Format(time.RFC3339))
 	objs, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "events", Namespace: "default", Name: name},
 		Data: []byte(data), Expect: expect})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return objs[0].Revision
 }
 
 // Objects are deleted an hour after their last write, or after the start for older ones.
 func TestObjectsExpireAfterTheirLastWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := storetest.New(t, store.Config{})
 		put(t, s, "before-start", 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -57,9 +53,7 @@ func TestObjectsExpireAfterTheirLastWrite(t *testing.T) {
 			}
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, <-ended)
 	})
 }
 
@@ -67,17 +61,12 @@ func TestObjectsExpireAfterTheirLastWrite(t *testing.T) {
 // expire at most one lifetime after the start.
 func TestObjectsOfTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := storetest.New(t, store.Config{})
 		future := fmt.Sprintf(`{"metadata":{"name":"future","namespace":"default","creationTimestamp":%q}}`,
 			time.Now().AddDate(1, 0, 0).UTC().Format(time.RFC3339))
-		if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "events", Namespace: "default",
-			Name: "future"}, Data: []byte(future)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "events", Namespace: "default",
+			Name: "future"}, Data: []byte(future)})
+		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- expiry.New(s, "events", time.Hour).Run(ctx) }()
@@ -95,8 +84,6 @@ func TestObjectsOfTheFuture(t *testing.T) {
 			}
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, <-ended)
 	})
 }

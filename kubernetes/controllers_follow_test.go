@@ -11,25 +11,23 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/follow"
 )
 
 func open(t *testing.T, cfg store.Config) *store.Store {
 	t.Helper()
 	st, err := store.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return st
 }
 
 func putOfFollow(t *testing.T, st *store.Store, resource, name string) {
 	t.Helper()
 	data := fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name)
-	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: name}, Data: data,
-		Expect: store.AnyRevision}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: name}, Data: data,
+		Expect: store.AnyRevision})
+	require.NoError(t, err)
 }
 
 func keys(obj *store.Object, add func(string)) { add(obj.Key.Resource + "/" + obj.Key.Name) }

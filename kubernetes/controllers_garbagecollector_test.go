@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -43,9 +44,7 @@ func ownedBy(owner *corev1.ConfigMap, block bool) metav1.OwnerReference {
 
 func (p garbage) delete(obj client.Object, policy metav1.DeletionPropagation) {
 	p.Helper()
-	if err := p.Client().Delete(p.Context(), obj, client.PropagationPolicy(policy)); err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, p.Client().Delete(p.Context(), obj, client.PropagationPolicy(policy)))
 }
 
 // left waits until all controllers are idle and checks which ConfigMaps exist.
@@ -53,9 +52,7 @@ func (p garbage) left(want ...string) {
 	p.Helper()
 	p.Settle(p.T)
 	list, err := client.List[corev1.ConfigMap](p.Context(), p.Client(), client.InNamespace("default"))
-	if err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, err)
 	var got []string
 	for i := range list {
 		got = append(got, list[i].Name)
@@ -69,9 +66,7 @@ func (p garbage) update(obj client.Object, change func()) {
 	p.Helper()
 	p.Get(p.T, obj)
 	change()
-	if err := p.Client().Update(p.Context(), obj); err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, p.Client().Update(p.Context(), obj))
 }
 
 // A background deletion removes all dependents, at any depth and without delay.
@@ -176,9 +171,7 @@ func TestOwnerInAnotherNamespace(t *testing.T) {
 func recorded(t *testing.T, env *testenv.Env, about string) []string {
 	t.Helper()
 	list, err := client.List[corev1.Event](t.Context(), env.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var found []string
 	for _, e := range list {
 		if e.InvolvedObject.Kind+"/"+e.InvolvedObject.Name == about {

@@ -7,23 +7,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/follow"
 )
 
 // The errors of writes are ignored only if the store confirms them.
 func TestIgnoredErrors(t *testing.T) {
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	there, absent := store.Key{Resource: "configmaps", Namespace: "n", Name: "there"},
 		store.Key{Resource: "configmaps", Namespace: "n", Name: "absent"}
 	written, err := st.Commit(t.Context(), store.Op{Key: there,
 		Data: []byte(`{"metadata":{"namespace":"n","name":"there","uid":"u","resourceVersion":"1"}}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resource := schema.GroupResource{Resource: "configmaps"}
 	notFound, exists := apierrors.NewNotFound(resource, "x"), apierrors.NewAlreadyExists(resource, "x")
 	conflict := apierrors.NewConflict(resource, "x", nil)

@@ -1,14 +1,10 @@
 package kubernetes_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	_ "embed"
 	"encoding/base64"
-	"encoding/pem"
 	"flag"
 	"fmt"
 	"maps"
@@ -35,6 +31,7 @@ import (
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/identity"
@@ -134,9 +131,7 @@ type driven struct {
 func drive(t *testing.T) *driven {
 	t.Helper()
 	authority, err := pki.NewAuthority("kelson-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d := &driven{T: t, witness: newWitness(), stored: map[string]bool{}}
 	d.plane, err = controlplane.Start(t.Context(), controlplane.Config{
 		Audit:       controlplane.Audit{Policy: d.witness, Sink: d.witness},
@@ -147,9 +142,7 @@ func drive(t *testing.T) *driven {
 		Admission:      controlplane.Admission{Enable: []string{"NodeRestriction"}},
 		Endpoints:      controlplane.Endpoints{Address: netip.MustParseAddrPort("192.0.2.200:6443")},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var mu sync.Mutex
 	note := func(obj *store.Object) {
 		mu.Lock()
@@ -209,10 +202,6 @@ func named(apiVersion, kind, namespace, name string) *unstructured.Unstructured 
 // request returns a kubelet's CertificateSigningRequest, sent by the kubelet.
 func (d *driven) request(name, node, signer, usage string, addresses ...string) {
 	d.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		d.Fatal(err)
-	}
 	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node,
 		Organization: []string{"system:nodes"}}}
 	if len(addresses) > 0 {
@@ -221,20 +210,13 @@ func (d *driven) request(name, node, signer, usage string, addresses ...string) 
 			template.IPAddresses = append(template.IPAddresses, netip.MustParseAddr(address).AsSlice())
 		}
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	if err != nil {
-		d.Fatal(err)
-	}
 	csr := named("certificates.k8s.io/v1", "CertificateSigningRequest", "", name)
 	csr.Object["spec"] = map[string]any{
-		"request": base64.StdEncoding.EncodeToString(
-			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})),
+		"request":    base64.StdEncoding.EncodeToString(requestPEM(d, template)),
 		"signerName": signer, "usages": []any{"digital signature", usage},
 	}
 	kubelet, err := client.New(client.Config{REST: d.plane.RESTConfigAs(identity.Node(node))})
-	if err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, err)
 	if err := kubelet.Create(d.Context(), csr); err != nil {
 		d.Error(err)
 	}
@@ -248,9 +230,7 @@ func (d *driven) everything() {
 	wait(5 * time.Minute)
 
 	node := &corev1.Node{}
-	if err := d.client.Get(ctx, client.Key{Name: "node-1"}, node); err != nil {
-		d.Fatal(err)
-	}
+	require.NoError(d, d.client.Get(ctx, client.Key{Name: "node-1"}, node))
 	var address string
 	for _, a := range node.Status.Addresses {
 		if a.Type == corev1.NodeInternalIP {
@@ -327,9 +307,7 @@ func (d *driven) everything() {
 // The table of the writes of the control plane's own components is complete: it has everything that
 // audit records about them, and their roles allow all that they do.
 func TestWritesOfComponents(t *testing.T) {
-	if testing.Short() {
-		t.Skip("drives all controllers")
-	}
+	require.Long(t, "drives all controllers")
 	synctest.Test(t, func(t *testing.T) {
 		d := drive(t)
 		d.everything()
@@ -404,16 +382,12 @@ const securityPage = "../docs/reference/security.md"
 // The page about security has the tables of components and of direct writes; -update writes them.
 func TestPageHasTables(t *testing.T) {
 	have, err := os.ReadFile(securityPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := between(string(have), "<!-- components -->", components())
 	want = between(want, "<!-- direct -->", directWrites())
 	switch {
 	case *updateDocs:
-		if err := os.WriteFile(securityPage, []byte(want), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(securityPage, []byte(want), 0o666))
 	case want != string(have):
 		t.Errorf("%s is out of date: run go test ./kubernetes/controllers -run TestPageHasTables -update", securityPage)
 	}
@@ -456,14 +430,10 @@ func directWrites() string {
 // Without the modes RBAC and Node, the components work, and users with their names have no rights.
 func TestComponentsWithoutRBAC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{
+		plane := startPlane(t, controlplane.Config{
 			Authorization: controlplane.Authorization{Modes: []string{authz.ModeAlwaysDeny}},
 			Node:          controlplane.Simulated{Lease: controlplane.NodeLease},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
 		time.Sleep(time.Minute)
 		for _, key := range []store.Key{
 			{Resource: "serviceaccounts", Namespace: "default", Name: "default"}, {Resource: "nodes", Name: "kelson"},
@@ -477,9 +447,7 @@ func TestComponentsWithoutRBAC(t *testing.T) {
 		impostor := &user.DefaultInfo{Name: collector.GetName(), Groups: collector.GetGroups()}
 		for _, u := range []user.Info{collector, impostor} {
 			c, err := client.New(client.Config{REST: plane.RESTConfigAs(u)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			_, err = client.List[corev1.Pod](t.Context(), c)
 			if allowed := err == nil; allowed != identity.IsComponent(u) {
 				t.Errorf("%T: %v", u, err)

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/loadbalancer"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -38,9 +39,7 @@ func ingressOf(t *testing.T, env *testenv.Env, name string) string {
 
 func removeBalanced(t *testing.T, env *testenv.Env, name string) {
 	t.Helper()
-	if err := env.Client().Delete(t.Context(), balanced(name, nil)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.Client().Delete(t.Context(), balanced(name, nil)))
 	env.Settle(t)
 }
 
@@ -79,9 +78,7 @@ func TestAddresses(t *testing.T) {
 		b := balanced("b", nil)
 		env.Get(t, b)
 		b.Spec.Type = corev1.ServiceTypeClusterIP
-		if err := env.Client().Update(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Update(t.Context(), b))
 		if got := ingressOf(t, env, "b"); got != "" {
 			t.Errorf("without the type: %s", got)
 		}
@@ -90,9 +87,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("finalizers %v", b.Finalizers)
 		}
 		events, err := client.List[corev1.Event](t.Context(), env.Client())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		found := map[string]bool{}
 		for _, e := range events {
 			found[e.InvolvedObject.Name+" "+e.Reason] = true

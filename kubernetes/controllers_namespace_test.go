@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/operator/client"
 )
@@ -16,15 +17,9 @@ import (
 // The pods of a namespace are deleted first, and other objects after all pods have been removed.
 func TestPodsAreDeletedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
+		plane := startPlane(t, controlplane.Config{})
 		c, err := client.New(client.Config{REST: plane.RESTConfig()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		lab := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab"}}
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "held", Finalizers: []string{"example.com/hold"}},
@@ -32,14 +27,10 @@ func TestPodsAreDeletedFirst(t *testing.T) {
 		}
 		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "settings"}}
 		for _, obj := range []client.Object{lab, pod, settings} {
-			if err := c.Create(t.Context(), obj); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, c.Create(t.Context(), obj))
 			synctest.Wait() // pods need the service account
 		}
-		if err := c.Delete(t.Context(), lab); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Delete(t.Context(), lab))
 		synctest.Wait()
 		if err := c.Get(t.Context(), client.Key{Namespace: "lab", Name: "held"}, pod); err != nil ||
 			pod.DeletionTimestamp == nil {
@@ -49,9 +40,7 @@ func TestPodsAreDeletedFirst(t *testing.T) {
 			settings.DeletionTimestamp != nil {
 			t.Errorf("the ConfigMap does not wait for the pod: %v %v", settings.DeletionTimestamp, err)
 		}
-		if err := c.Get(t.Context(), client.Key{Name: "lab"}, lab); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Get(t.Context(), client.Key{Name: "lab"}, lab))
 		remaining := ""
 		for _, condition := range lab.Status.Conditions {
 			if condition.Type == corev1.NamespaceContentRemaining {
@@ -63,9 +52,7 @@ func TestPodsAreDeletedFirst(t *testing.T) {
 		}
 
 		pod.Finalizers = nil
-		if err := c.Update(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Update(t.Context(), pod))
 		synctest.Wait()
 		if err := c.Get(t.Context(), client.Key{Name: "lab"}, lab); !apierrors.IsNotFound(err) {
 			t.Errorf("the namespace remains: %v", err)

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/namespacedefaults"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/operator/client"
@@ -22,15 +23,9 @@ type defaulting struct {
 
 func withDefaults(t *testing.T, cfg controlplane.Config, test func(p defaulting)) {
 	synctest.Test(t, func(t *testing.T) {
-		cp, err := controlplane.Start(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cp.Stop()
+		cp := startPlane(t, cfg)
 		c, err := client.New(client.Config{REST: cp.RESTConfig()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		test(defaulting{t, c})
 	})
 }
@@ -38,9 +33,7 @@ func withDefaults(t *testing.T, cfg controlplane.Config, test func(p defaulting)
 func (p defaulting) namespace(name string) *corev1.Namespace {
 	p.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := p.Create(p.Context(), ns); err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, p.Create(p.Context(), ns))
 	return ns
 }
 
@@ -84,23 +77,17 @@ func TestDefaultsAreRestored(t *testing.T) {
 			p.Fatal("the namespace lacks the default objects")
 		}
 		uid := sa.UID
-		if err := p.Delete(p.Context(), sa); err != nil {
-			p.Fatal(err)
-		}
+		require.NoError(p, p.Delete(p.Context(), sa))
 		if !p.exists(sa, "default", namespacedefaults.ServiceAccount) || sa.UID == uid {
 			p.Error("the deleted service account was not created again")
 		}
 		cm.Data, cm.Annotations = map[string]string{"ca.crt": "another", "more": "x"}, nil
-		if err := p.Update(p.Context(), cm); err != nil {
-			p.Fatal(err)
-		}
+		require.NoError(p, p.Update(p.Context(), cm))
 		if p.exists(cm, "default", namespacedefaults.ConfigMap); cm.Data["ca.crt"] != "the certificate" ||
 			len(cm.Data) != 1 || len(cm.Annotations) != 1 {
 			p.Errorf("the root CA is %v %v", cm.Annotations, cm.Data)
 		}
-		if err := p.Delete(p.Context(), cm); err != nil {
-			p.Fatal(err)
-		}
+		require.NoError(p, p.Delete(p.Context(), cm))
 		if !p.exists(cm, "default", namespacedefaults.ConfigMap) {
 			p.Error("the deleted root CA was not created again")
 		}
@@ -124,9 +111,7 @@ func TestDefaultsDoNotDependOnEachOther(t *testing.T) {
 				PolicyName: "no-configmaps", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 			}}
 		for _, obj := range []client.Object{policy, binding} {
-			if err := p.Create(p.Context(), obj); err != nil {
-				p.Fatal(err)
-			}
+			require.NoError(p, p.Create(p.Context(), obj))
 		}
 		p.namespace("lab")
 		if !p.exists(&corev1.ServiceAccount{}, "lab", namespacedefaults.ServiceAccount) ||
@@ -142,22 +127,16 @@ func TestNoDefaultsInATerminatingNamespace(t *testing.T) {
 		ns := p.namespace("lab")
 		held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "held",
 			Finalizers: []string{"example.com/hold"}}}
-		if err := p.Create(p.Context(), held); err != nil {
-			p.Fatal(err)
-		}
+		require.NoError(p, p.Create(p.Context(), held))
 		synctest.Wait()
-		if err := p.Delete(p.Context(), ns); err != nil {
-			p.Fatal(err)
-		}
+		require.NoError(p, p.Delete(p.Context(), ns))
 		if p.exists(&corev1.ServiceAccount{}, "lab", namespacedefaults.ServiceAccount) ||
 			p.exists(&corev1.ConfigMap{}, "lab", namespacedefaults.ConfigMap) {
 			p.Error("the controller created objects in a namespace that is being deleted")
 		}
 		p.exists(held, "lab", "held")
 		held.Finalizers = nil
-		if err := p.Update(p.Context(), held); err != nil {
-			p.Fatal(err)
-		}
+		require.NoError(p, p.Update(p.Context(), held))
 		if p.exists(ns, "", "lab") {
 			p.Error("the namespace was not deleted")
 		}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 )
 
@@ -22,9 +23,7 @@ func TestUnreportedNodes(t *testing.T) {
 		env.Create(t, reported)
 		reported.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
 			Reason: "Test"}}
-		if err := env.Client().Subresource("status").Update(t.Context(), reported, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Subresource("status").Update(t.Context(), reported, nil))
 		conditions := func(name string) (all string) {
 			t.Helper()
 			env.Settle(t)

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -27,16 +28,12 @@ func TestPodRequestsAreDeleted(t *testing.T) {
 		podRequest(t, env, ns, "held", "example.com/keeper")
 		denied, err := client.Get[certificatesv1.PodCertificateRequest](t.Context(), env.Client(),
 			client.Key{Namespace: ns, Name: "denied"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		denied.Status.Conditions = []metav1.Condition{{
 			Type: certificatesv1.PodCertificateRequestConditionTypeDenied, Status: metav1.ConditionTrue, Reason: "Test",
 			Message: "no", LastTransitionTime: metav1.Now(),
 		}}
-		if err := env.Client().Subresource("status").Update(t.Context(), denied, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Subresource("status").Update(t.Context(), denied, nil))
 		time.Sleep(5 * time.Minute)
 		podRequest(t, env, ns, "late")
 		want := func(when string, names ...string) {
@@ -72,13 +69,9 @@ func TestPodRequestsAreDeleted(t *testing.T) {
 func podRequest(t *testing.T, env *testenv.Env, namespace, name string, finalizers ...string) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stub, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env.Create(t, &certificatesv1.PodCertificateRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: finalizers},
 		Spec: certificatesv1.PodCertificateRequestSpec{

@@ -13,6 +13,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -47,9 +48,7 @@ func holder(t *testing.T, env *testenv.Env, name string) string {
 	if apierrors.IsNotFound(err) {
 		return ""
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ip.Spec.ParentRef.Namespace + "/" + ip.Spec.ParentRef.Name
 }
 
@@ -62,9 +61,7 @@ func want(t *testing.T, what, got, want string) {
 
 func remove(t *testing.T, env *testenv.Env, obj client.Object) {
 	t.Helper()
-	if err := env.Client().Delete(t.Context(), obj); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.Client().Delete(t.Context(), obj))
 }
 
 // Each cluster IP has an IPAddress as soon as the write of its Service is acknowledged, and until
@@ -89,15 +86,11 @@ func TestAddressesOfServices(t *testing.T) {
 		b := service("b", external)
 		env.Create(t, b)
 		b.Spec.Type, b.Spec.ExternalName, b.Spec.ClusterIP = corev1.ServiceTypeClusterIP, "", "10.0.0.99"
-		if err := env.Client().Update(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Update(t.Context(), b))
 		want(t, "b", holder(t, env, "10.0.0.99"), "default/b")
 		external(&b.Spec)
 		b.Spec.ClusterIP, b.Spec.ClusterIPs = "", nil
-		if err := env.Client().Update(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Update(t.Context(), b))
 		want(t, "b, external", holder(t, env, "10.0.0.99"), "")
 
 		gateway := address("10.0.0.98")

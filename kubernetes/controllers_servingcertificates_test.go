@@ -1,12 +1,8 @@
 package kubernetes_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -17,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/certificates"
 	"kelson.dev/operator/client"
 )
@@ -32,14 +29,10 @@ func servingCertificates(t *testing.T) {
 		"vip": "10.0.0.1"} {
 		env.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		node, err := client.Get[corev1.Node](t.Context(), env.Client(), client.Key{Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address},
 			{Type: corev1.NodeHostName, Address: name}}
-		if err := env.Client().Subresource("status").Update(t.Context(), node, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Subresource("status").Update(t.Context(), node, nil))
 	}
 	for _, test := range []struct {
 		name      string
@@ -65,12 +58,9 @@ func servingCertificates(t *testing.T) {
 		config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + test.requester,
 			Groups: []string{"system:nodes", "system:authenticated"}}
 		node, err := client.New(client.Config{REST: config, FieldOwner: "kubelet"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := node.Create(t.Context(), servingRequest(t, test.name, test.subject, test.dns, test.ips)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		err = node.Create(t.Context(), servingRequest(t, test.name, test.subject, test.dns, test.ips))
+		require.NoError(t, err)
 		time.Sleep(2 * time.Minute) // the node's addresses may be set after the request
 		if got := len(csrOf(t, env, test.name).Status.Certificate) > 0; got != test.want {
 			t.Errorf("%s: signed: %t, want %t", test.name, got, test.want)
@@ -84,24 +74,16 @@ func servingCertificates(t *testing.T) {
 
 func servingRequest(t *testing.T, name, node string, dns, ips []string) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
 	template := &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}, DNSNames: dns,
 	}
 	for _, ip := range ips {
 		template.IPAddresses = append(template.IPAddresses, net.ParseIP(ip))
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	return &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			Request:    requestPEM(t, template),
 			SignerName: certificatesv1.KubeletServingSignerName,
 			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
 		},

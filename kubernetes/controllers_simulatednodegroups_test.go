@@ -8,19 +8,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 )
 
 // Groups of nodes as on the command line.
 func TestParseGroup(t *testing.T) {
 	first, err := simulatednodes.ParseGroup("3,cpu=4,example.com/gpu=2,zone=a/b,region=r,label=disk=ssd,label=x=,taint=dedicated=db:NoSchedule,taint=spot:NoExecute")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	second, err := simulatednodes.ParseGroup("1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	nodes, err := simulatednodes.Nodes(first, second)
 	if err != nil || len(nodes) != 4 {
 		t.Fatalf("%d nodes, %v", len(nodes), err)
@@ -91,9 +88,7 @@ func TestBadGroups(t *testing.T) {
 func TestLoad(t *testing.T) {
 	write := func(text string) string {
 		file := filepath.Join(t.TempDir(), "nodes.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	groups, err := simulatednodes.Load(write(`# two nodes
@@ -109,9 +104,7 @@ status:
 ---
 {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "small"}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	nodes, err := simulatednodes.Nodes(groups...)
 	if err != nil || len(nodes) != 2 || nodes[0].Name != "big" || nodes[0].Status.Allocatable.Cpu().Value() != 7 ||
 		nodes[1].Name != "small" {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
@@ -49,9 +50,7 @@ func TestDeclaredNodes(t *testing.T) {
 		}}))
 		env.Settle(t)
 		nodes, err := client.List[corev1.Node](t.Context(), env.Client())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		addresses := map[string]bool{}
 		for i, want := range []string{"db-1", "node-1", "node-2"} {
 			n := nodes[i]
@@ -131,9 +130,7 @@ func TestNodesAtRunTime(t *testing.T) {
 		}
 
 		// A second Node of the same name is a new node.
-		if err := env.Client().Delete(t.Context(), created); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Delete(t.Context(), created))
 		again := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "late", Annotations: created.Annotations}}
 		env.Create(t, again)
 		time.Sleep(time.Second)
@@ -141,9 +138,7 @@ func TestNodesAtRunTime(t *testing.T) {
 		if n := getNode(t, env, "late"); ready(n) != corev1.ConditionTrue || n.Status.Capacity.Cpu().Value() != 64 {
 			t.Errorf("the second: Ready %q, %v", ready(n), n.Status.Capacity)
 		}
-		if err := env.Client().Delete(t.Context(), again); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Delete(t.Context(), again))
 		time.Sleep(5 * time.Minute) // the pod garbage collector is slow
 		env.Settle(t)
 		pods, err := client.List[corev1.Pod](t.Context(), env.Client())
@@ -168,9 +163,7 @@ func TestSilentNode(t *testing.T) {
 		silence := func(value string) {
 			n := getNode(t, env, "node-1")
 			n.Annotations[simulatednodes.AnnotationSilent] = value
-			if err := env.Client().Update(t.Context(), n); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, env.Client().Update(t.Context(), n))
 		}
 		silence("true")
 		time.Sleep(2 * time.Minute)

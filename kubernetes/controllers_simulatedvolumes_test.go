@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatedvolumes"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
@@ -54,17 +55,13 @@ func after(t *testing.T, env *testenv.Env, d time.Duration) {
 func all[T any, P client.Pointer[T]](t *testing.T, env *testenv.Env) []P {
 	t.Helper()
 	list, err := client.List[T, P](t.Context(), env.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return list
 }
 
 func deleted(t *testing.T, env *testenv.Env, obj client.Object) {
 	t.Helper()
-	if err := env.Client().Delete(t.Context(), obj); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.Client().Delete(t.Context(), obj))
 	after(t, env, 2*time.Minute)
 }
 
@@ -123,9 +120,7 @@ func TestStatefulSet(t *testing.T) {
 			}
 		}
 		set.Spec.Replicas = new(int32(1))
-		if err := env.Client().Update(t.Context(), set); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Update(t.Context(), set))
 		after(t, env, 2*time.Minute)
 		if n := len(all[storagev1.VolumeAttachment](t, env)); n != 1 {
 			t.Errorf("%d attachments of one pod", n)
@@ -207,9 +202,7 @@ func TestResize(t *testing.T) {
 		after(t, env, time.Minute)
 		env.Get(t, data)
 		data.Spec.Resources.Requests["storage"] = resource.MustParse("3Gi")
-		if err := env.Client().Update(t.Context(), data); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Update(t.Context(), data))
 		after(t, env, time.Minute)
 		env.Get(t, data)
 		volumes := all[corev1.PersistentVolume](t, env)
@@ -285,10 +278,9 @@ func TestInstallKeepsClasses(t *testing.T) {
 		env := testenv.New(t)
 		env.Create(t, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "mine"},
 			Provisioner: "example.com/disks"})
-		if err := simulatedvolumes.New(simulatedvolumes.Config{Store: env.Plane().Store(), Client: env.Client()}).
-			Install(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		err := simulatedvolumes.New(simulatedvolumes.Config{Store: env.Plane().Store(), Client: env.Client()}).
+			Install(t.Context())
+		require.NoError(t, err)
 		if found := all[storagev1.StorageClass](t, env); len(found) != 1 {
 			t.Errorf("classes %+v", found)
 		}

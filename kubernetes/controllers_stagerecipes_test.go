@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/node/stage"
@@ -25,9 +26,7 @@ import (
 func recipe(t *testing.T, heading string) string {
 	t.Helper()
 	guide, err := os.ReadFile("../docs/guides/nodes-that-fail.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, section, ok := strings.Cut(string(guide), "\n## "+heading+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	_, block, found := strings.Cut(section, "```yaml\n")
@@ -44,9 +43,7 @@ func recipeStages(t *testing.T, heading string) []stage.Stage { return parse(t, 
 func recipePod(t *testing.T, heading, name string) *corev1.Pod {
 	t.Helper()
 	p := newPod(name)
-	if err := yaml.UnmarshalStrict([]byte(recipe(t, heading)), p); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.UnmarshalStrict([]byte(recipe(t, heading)), p))
 	return p
 }
 
@@ -66,9 +63,7 @@ func labeledDeployment(name, image string, replicas int32, labels map[string]str
 // deletes checks that a pod ends when it is deleted.
 func deletes(t *testing.T, env *testenv.Env, p *corev1.Pod) {
 	t.Helper()
-	if err := env.Client().Delete(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.Client().Delete(t.Context(), p))
 	letPass(t, env, time.Minute)
 	if exists(t, env, p) {
 		t.Errorf("the deleted pod %s is still there", p.Name)
@@ -101,9 +96,7 @@ func TestImagePullFailures(t *testing.T) {
 		}
 		env.Get(t, web)
 		web.Spec.Template.Spec.Containers[0].Image = "example.com/present:1"
-		if err := env.Client().Update(t.Context(), web); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Update(t.Context(), web))
 		letPass(t, env, time.Minute)
 		if env.Get(t, web); web.Status.ReadyReplicas != 2 || web.Status.Replicas != 2 {
 			t.Errorf("after the rollout: %+v", web.Status)
@@ -283,9 +276,7 @@ func TestNodeGoesSilentAndComesBack(t *testing.T) {
 		env.Create(t, web)
 		places := func() (all []string) {
 			pods, err := client.List[corev1.Pod](t.Context(), env.Client())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, p := range pods {
 				place := p.Spec.NodeName
 				if p.DeletionTimestamp != nil {
@@ -309,9 +300,7 @@ func TestNodeGoesSilentAndComesBack(t *testing.T) {
 		}
 		n := simulatedNode(t, env)
 		delete(n.Annotations, simulatednodes.AnnotationSilent)
-		if err := env.Client().Update(t.Context(), n); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Update(t.Context(), n))
 		letPass(t, env, time.Minute)
 		if status, _ := condition(simulatedNode(t, env).Status.Conditions, "Ready"); status != "True" ||
 			len(simulatedNode(t, env).Spec.Taints) != 0 {

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/node/stage"
@@ -120,9 +121,7 @@ func TestKWOKFast(t *testing.T) {
 		if after := simulatedNode(t, env); after.ResourceVersion == before.ResourceVersion {
 			t.Error("the node sent no heartbeat")
 		}
-		if err := env.Client().Delete(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Delete(t.Context(), p))
 		env.Settle(t)
 		if exists(t, env, p) {
 			t.Error("the deleted pod is still there")
@@ -177,9 +176,7 @@ func TestKWOKGeneral(t *testing.T) {
 		if events := eventsOf(t, env, "web"); !slices.Contains(events, "Normal Created Created container") {
 			t.Errorf("events %q", events)
 		}
-		if err := env.Client().Delete(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Delete(t.Context(), p))
 		time.Sleep(5 * time.Second)
 		if env.Settle(t); !exists(t, env, p) {
 			t.Error("deleted before the delay")
@@ -195,9 +192,7 @@ func eventsOf(t *testing.T, env *testenv.Env, name string) (all []string) {
 	t.Helper()
 	env.Settle(t)
 	events, err := client.List[corev1.Event](t.Context(), env.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, e := range events {
 		if e.InvolvedObject.Name == name {
 			all = append(all, fmt.Sprintf("%s %s %s", e.Type, e.Reason, e.Message))
@@ -236,9 +231,7 @@ func TestKWOKChaos(t *testing.T) {
 				}
 				n := simulatedNode(t, env)
 				n.Labels["node-not-ready.stage.kwok.x-k8s.io"] = "true"
-				if err := env.Client().Update(t.Context(), n); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, env.Client().Update(t.Context(), n))
 				time.Sleep(1500 * time.Millisecond)
 				env.Settle(t)
 				if status, reason := condition(simulatedNode(t, env).Status.Conditions, "Ready"); status != "False" ||
@@ -254,9 +247,7 @@ func TestKWOKChaos(t *testing.T) {
 func parse(t *testing.T, text string) (all []stage.Stage) {
 	t.Helper()
 	stages, err := stage.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, s := range stages {
 		all = append(all, *s)
 	}
@@ -320,9 +311,7 @@ spec:
 		env.Create(t, again)
 		env.Settle(t)
 		step := stageObject("step")
-		if err := env.Client().Delete(t.Context(), step); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Delete(t.Context(), step))
 		time.Sleep(time.Minute)
 		env.Settle(t)
 		if env.Get(t, again); again.Data != nil {
@@ -372,9 +361,7 @@ spec:
 		setSilent := func(value string) {
 			n := simulatedNode(t, env)
 			n.Annotations[simulatednodes.AnnotationSilent] = value
-			if err := env.Client().Update(t.Context(), n); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, env.Client().Update(t.Context(), n))
 		}
 		setSilent("true")
 		time.Sleep(5 * time.Minute)

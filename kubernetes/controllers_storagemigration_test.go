@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -43,23 +44,15 @@ func TestMigration(t *testing.T) {
 				"versions": versions("v1"),
 			},
 		}}
-		if err := env.Client().Create(t.Context(), definition); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Create(t.Context(), definition))
 		at := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "At",
 			"metadata": map[string]any{"name": "a"}}}
-		if err := env.Client().Create(t.Context(), at); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Create(t.Context(), at))
 		stored := func() string {
 			return string(env.Plane().Store().Snapshot().Get(store.Key{Resource: "ats.example.com", Name: "a"}).Data)
 		}
-		if err := unstructured.SetNestedSlice(definition.Object, versions("v2"), "spec", "versions"); err != nil {
-			t.Fatal(err)
-		}
-		if err := env.Client().Update(t.Context(), definition); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, unstructured.SetNestedSlice(definition.Object, versions("v2"), "spec", "versions"))
+		require.NoError(t, env.Client().Update(t.Context(), definition))
 		if before := stored(); !strings.Contains(before, "example.com/v1") {
 			t.Fatalf("stored %s", before)
 		}
@@ -79,17 +72,13 @@ func TestMigration(t *testing.T) {
 		want := func(name string, kind migrationv1.MigrationConditionType) {
 			t.Helper()
 			m, err := client.Get[migrationv1.StorageVersionMigration](t.Context(), env.Client(), client.Key{Name: name})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if !meta.IsStatusConditionTrue(m.Status.Conditions, string(kind)) {
 				t.Errorf("%s: %+v", name, m.Status)
 			}
 		}
 		want("first", migrationv1.MigrationSucceeded)
-		if err := env.Client().Get(t.Context(), client.KeyOf(definition), definition); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Get(t.Context(), client.KeyOf(definition), definition))
 		if left, _, _ := unstructured.NestedStringSlice(definition.Object, "status",
 			"storedVersions"); !slices.Equal(left, []string{"v2"}) {
 			t.Errorf("stored versions %v", left)
@@ -107,12 +96,9 @@ func TestMigration(t *testing.T) {
 		if stored() != after {
 			t.Error("an object in the storage version was stored again")
 		}
-		if err := env.Client().Get(t.Context(), client.KeyOf(definition), definition); err != nil {
-			t.Fatal(err)
-		}
-		if err := unstructured.SetNestedSlice(definition.Object, versions("v2")[1:], "spec", "versions"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Get(t.Context(), client.KeyOf(definition), definition))
+		err := unstructured.SetNestedSlice(definition.Object, versions("v2")[1:], "spec", "versions")
+		require.NoError(t, err)
 		if err := env.Client().Update(t.Context(), definition); err != nil {
 			t.Errorf("remove the former version: %v", err)
 		}

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -22,9 +23,7 @@ func secretOf(t *testing.T, env *testenv.Env, namespace, name string) *corev1.Se
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return secret
 }
 
@@ -66,15 +65,11 @@ func TestTokensInSecrets(t *testing.T) {
 		if used := secretOf(t, env, "default", "one").Labels["kubernetes.io/legacy-token-last-used"]; used != time.Now().UTC().Format(time.DateOnly) {
 			t.Errorf("last used: %q", used)
 		}
-		if err := env.Client().Delete(t.Context(), one); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Delete(t.Context(), one))
 		if got := authenticated(t, env, token); got != "" {
 			t.Errorf("without its Secret, the token authenticates %q", got)
 		}
-		if err := env.Client().Delete(t.Context(), account); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Delete(t.Context(), account))
 		if secretOf(t, env, "default", "two") != nil {
 			t.Error("the Secret still exists without its account")
 		}
@@ -172,18 +167,14 @@ func TestUnusedTokensAreDeleted(t *testing.T) {
 		label := secretOf(t, env, "default", "unused")
 		// the user needs the token after all
 		delete(label.Labels, "kubernetes.io/legacy-token-invalid-since")
-		if err := env.Client().Update(t.Context(), label); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Update(t.Context(), label))
 		if got := authenticated(t, env, token); got == "" {
 			t.Error("the token is not accepted")
 		}
 		state("unused used mounted by-hand")
 		time.Sleep(year + 2*day)
 		state("unused(invalid) used(invalid) mounted by-hand")
-		if err := env.Client().Delete(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Delete(t.Context(), pod))
 		time.Sleep(2 * day)
 		state("unused(invalid) used(invalid) mounted(invalid) by-hand")
 		time.Sleep(year - 3*day)

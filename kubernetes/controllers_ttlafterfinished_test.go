@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -47,9 +48,7 @@ func finishAt(t *testing.T, env *testenv.Env, job *batchv1.Job, at time.Time) {
 		job.Status.Conditions = append(job.Status.Conditions,
 			batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
 	}
-	if err := env.Client().Subresource("status").Update(t.Context(), job, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.Client().Subresource("status").Update(t.Context(), job, nil))
 }
 
 // jobExists waits until all controllers are idle and reports whether a Job exists. Its pod must
@@ -102,9 +101,7 @@ func TestTimeToLiveChanges(t *testing.T) {
 		change := func(seconds int32) {
 			env.Get(t, job)
 			job.Spec.TTLSecondsAfterFinished = &seconds
-			if err := env.Client().Update(t.Context(), job); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, env.Client().Update(t.Context(), job))
 		}
 		change(7200)
 		time.Sleep(time.Hour)

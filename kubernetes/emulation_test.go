@@ -7,6 +7,7 @@ import (
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/emulation"
 )
 
@@ -50,20 +51,14 @@ func TestParse(t *testing.T) {
 // Another version is refused while control planes run, and possible afterwards.
 func TestClaim(t *testing.T) {
 	old, err := emulation.Parse("1.34")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	release, err := old.Claim()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := utilfeature.DefaultMutableFeatureGate.EmulationVersion().String(); got != "1.34" {
 		t.Errorf("the gates emulate %s", got)
 	}
 	again, err := old.Claim()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := (emulation.Version{}).Claim(); !errors.Is(err, emulation.ErrOtherVersion) ||
 		!strings.Contains(err.Error(), "they emulate 1.34") {
 		t.Errorf("another version: %v", err)

@@ -29,29 +29,24 @@ import (
 
 	"kelson.dev/apiserver/openapi"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/openapispec"
 )
 
 // The archive has the documents of the module in go.mod; `go generate` updates it.
 func TestArchiveIsCurrent(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	entries := packed(t, "v3/", ".json")
 	files, err := os.ReadDir(filepath.Join(strings.TrimSpace(string(dir)), "api", "openapi-spec", "v3"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(entries) != len(files) {
 		t.Errorf("the archive has %d documents, the module has %d", len(entries), len(files))
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "api", "openapi-spec", "v3",
 			file.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		path := strings.ReplaceAll(strings.TrimSuffix(file.Name(), "_openapi.json"), "__", "/")
 		entry := entries[path]
 		if !reflect.DeepEqual(bare(t, entry.data), bare(t, data)) ||
@@ -72,9 +67,7 @@ type entry struct {
 func packed(t *testing.T, folder, suffix string) map[string]entry {
 	t.Helper()
 	r, err := zip.NewReader(strings.NewReader(openapispec.Archive), int64(len(openapispec.Archive)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out := map[string]entry{}
 	for _, f := range r.File {
 		name, inFolder := strings.CutPrefix(f.Name, folder)
@@ -83,13 +76,9 @@ func packed(t *testing.T, folder, suffix string) map[string]entry {
 			continue
 		}
 		content, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		data, err := io.ReadAll(content)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out[name] = entry{f.Comment, data}
 	}
 	return out
@@ -99,9 +88,7 @@ func packed(t *testing.T, folder, suffix string) map[string]entry {
 func bare(t *testing.T, data []byte) any {
 	t.Helper()
 	var doc map[string]any
-	if err := json.Unmarshal(data, &doc); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(data, &doc))
 	delete(doc["info"].(map[string]any), "version")
 	var strip func(v any)
 	strip = func(v any) {
@@ -128,18 +115,14 @@ func bare(t *testing.T, data []byte) any {
 func TestEnums(t *testing.T) {
 	h, _ := serving(nil, "v1")
 	var doc spec3.OpenAPI
-	if err := json.Unmarshal(get(h, "/openapi/v3/api/v1").Body.Bytes(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(get(h, "/openapi/v3/api/v1").Body.Bytes(), &doc))
 	policy := doc.Components.Schemas["io.k8s.api.core.v1.PodSpec"].Properties["restartPolicy"]
 	if len(policy.Enum) != 3 || !strings.Contains(policy.Description, "Possible enum values") ||
 		doc.Info.Version != "1.37" {
 		t.Errorf("%s: %v %s", doc.Info.Version, policy.Enum, policy.Description)
 	}
 	var swagger spec.Swagger
-	if err := json.Unmarshal(get(h, "/openapi/v2").Body.Bytes(), &swagger); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(get(h, "/openapi/v2").Body.Bytes(), &swagger))
 	if policy := swagger.Definitions["io.k8s.api.core.v1.PodSpec"].Properties["restartPolicy"]; len(policy.Enum) != 3 ||
 		swagger.Info.Version != "1.37" {
 		t.Errorf("%s: %v", swagger.Info.Version, policy.Enum)
@@ -194,22 +177,16 @@ func get(h http.Handler, path string, header ...string) *httptest.ResponseRecord
 func unzip(t testing.TB, data []byte) []byte {
 	t.Helper()
 	r, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
 func paths(t testing.TB, h http.Handler) map[string]string {
 	t.Helper()
 	var index handler3.OpenAPIV3Discovery
-	if err := json.Unmarshal(get(h, "/openapi/v3").Body.Bytes(), &index); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(get(h, "/openapi/v3").Body.Bytes(), &index))
 	out := map[string]string{}
 	for path, item := range index.Paths {
 		out[path] = item.ServerRelativeURL
@@ -276,14 +253,11 @@ func TestV2(t *testing.T) {
 		h, _ := serving(things{}, gvs...)
 		w := get(h, "/openapi/v2")
 		var doc spec.Swagger
-		if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoErrorf(t, json.Unmarshal(w.Body.Bytes(), &doc), "%s", name)
 		var pb openapiv2.Document
-		if err := proto.Unmarshal(get(h, "/openapi/v2", "Accept",
-			"application/com.github.proto-openapi.spec.v2@v1.0+protobuf").Body.Bytes(), &pb); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		err := proto.Unmarshal(get(h, "/openapi/v2", "Accept",
+			"application/com.github.proto-openapi.spec.v2@v1.0+protobuf").Body.Bytes(), &pb)
+		require.NoErrorf(t, err, "%s", name)
 		for what, names := range map[string][2][]string{
 			"paths": {slices.Collect(maps.Keys(doc.Paths.Paths)), names(pb.GetPaths().GetPath())},
 			"definitions": {slices.Collect(maps.Keys(doc.Definitions)),

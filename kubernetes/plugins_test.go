@@ -46,11 +46,7 @@ func withAdmission(t *testing.T, gates controlplane.Admission, test func(p plane
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := controlplane.Config{Admission: gates}
-		cp, err := controlplane.Start(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cp.Stop()
+		cp := startPlane(t, cfg)
 		synctest.Wait()
 		client := func(rt http.RoundTripper) *apitest.Plane {
 			return &apitest.Plane{Store: cp.Store(), Client: &http.Client{Transport: rt}}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -21,26 +22,26 @@ func pemOf(der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERT
 
 func write(t *testing.T, name, content string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
+}
+
+// requestPEM returns a certificate request with a new key.
+func requestPEM(t testing.TB, template *x509.CertificateRequest) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
 // signingRequest returns a CertificateSigningRequest for a subject.
 func signingRequest(t *testing.T, name, signer string, subject pkix.Name) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	request := requestPEM(t, &x509.CertificateRequest{Subject: subject})
 	return object("certificates.k8s.io/v1", "CertificateSigningRequest", name,
 		fmt.Sprintf(`,"spec":{"signerName":%q,"usages":["client auth"],"request":%q}`,
-			signer, base64.StdEncoding.EncodeToString(block)))
+			signer, base64.StdEncoding.EncodeToString(request)))
 }
 
 const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -87,13 +88,9 @@ func TestNodesRequestPodCertificates(t *testing.T) {
 	inBubble(t, func(p plane) {
 		const path = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests"
 		_, key, err := ed25519.GenerateKey(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		stub, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		uid := func(obj apitest.Object) string { return fmt.Sprint(apitest.At(obj, "metadata", "uid")) }
 		node := uid(p.want(201, "POST", "/api/v1/nodes", object("v1", "Node", "n1", "")))
 		account := uid(p.want(200, "GET", ns+"/serviceaccounts/default", ""))

@@ -261,11 +261,7 @@ func TestImagePolicyWebhook(t *testing.T) {
 	cfg.Admission.Plugins = map[string][]byte{"ImagePolicyWebhook": fmt.Appendf(nil,
 		`{imagePolicy: {kubeConfigFile: %q, allowTTL: 50, denyTTL: 50, retryBackoff: 500, defaultAllow: false}}`,
 		kubeconfig)}
-	cp, err := controlplane.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cp.Stop()
+	cp := startPlane(t, cfg)
 	p := plane{t, &apitest.Plane{Client: &http.Client{Transport: cp.Transport()}}, nil}
 	p.want(201, "POST", ns+"/pods", pod("good", "", ""))
 	evil := strings.Replace(pod("evil", "", ""), "i:1", "evil:1", 1)

@@ -17,11 +17,7 @@ func start(t *testing.T, config string) *apitest.Plane {
 	if config != "" {
 		cfg.Admission.Plugins = map[string][]byte{"PodSecurity": []byte(config)}
 	}
-	plane, err := controlplane.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(plane.Stop)
+	plane := startPlane(t, cfg)
 	return &apitest.Plane{Client: &http.Client{Transport: plane.Transport()}}
 }
 

@@ -19,11 +19,7 @@ import (
 func quotaBubble(t *testing.T, cfg controlplane.Config, test func(t *testing.T, p *apitest.Plane)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
+		plane := startPlane(t, cfg)
 		synctest.Wait()
 		test(t, &apitest.Plane{Store: plane.Store(), Client: &http.Client{Transport: plane.Transport()}})
 	})
@@ -59,11 +55,7 @@ func refused(t *testing.T, p *apitest.Plane, method, path, body, message string,
 
 // With 64 concurrent creators, a quota is never exceeded, and its usage is exact afterwards.
 func TestConcurrentCreators(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plane.Stop()
+	plane := startPlane(t, controlplane.Config{})
 	p := &apitest.Plane{Client: &http.Client{Transport: plane.Transport()}}
 	p.Want(t, 201, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"many"}}`)
 	const many = "/api/v1/namespaces/many"

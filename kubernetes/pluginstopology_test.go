@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -79,21 +81,15 @@ func TestPodResizeValidator(t *testing.T) {
 // A client that publishes the roots of a signer needs permission to attest for the signer.
 func TestClusterTrustBundleAttest(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "root"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Unix(0, 0), NotAfter: time.Now().AddDate(10, 0, 0),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	roots, err := json.Marshal(string(pemOf(der)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const bundles = "/apis/certificates.k8s.io/v1/clustertrustbundles"
 	bundle := func(name, signer string) string {
 		return object("certificates.k8s.io/v1", "ClusterTrustBundle", name,
@@ -160,17 +156,11 @@ func TestAlwaysAdmitAndAlwaysDeny(t *testing.T) {
 		p.want(201, "POST", ns+"/configmaps", object("v1", "ConfigMap", "a", ""))
 		p.want(404, "POST", "/api/v1/namespaces/nowhere/configmaps", object("v1", "ConfigMap", "a", ""))
 	}, "AlwaysAdmit")
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	for _, enable := range [][]string{nil, {"AlwaysDeny"}} {
 		cp, err := controlplane.Start(t.Context(),
 			controlplane.Config{Store: st, Controllers: controlplane.NoControllers{}, Admission: controlplane.Admission{Enable: enable}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		p := plane{t, &apitest.Plane{Client: &http.Client{Transport: cp.Transport()}}, nil}
 		if enable == nil {
 			p.want(201, "POST", ns+"/configmaps", object("v1", "ConfigMap", "a", ""))

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/scheduler"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -54,9 +55,7 @@ func createNode(t *testing.T, env *testenv.Env, name, zone string, change func(*
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
 		Reason: "Test"}}
 	node.ResourceVersion = "" // controllers may have changed the node's taints since
-	if err := env.Client().Subresource("status").Update(t.Context(), node, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.Client().Subresource("status").Update(t.Context(), node, nil))
 }
 
 // addPod creates a pod that requests cpu, and waits until the scheduler has tried it.
@@ -222,9 +221,7 @@ func TestPreemption(t *testing.T) {
 			t.Errorf("the victim: deleted %v, conditions %+v", batch.DeletionTimestamp, batch.Status.Conditions)
 		}
 		// no kubelet ends the victim
-		if err := env.Client().Delete(t.Context(), batch, client.GracePeriodSeconds(0)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Delete(t.Context(), batch, client.GracePeriodSeconds(0)))
 		time.Sleep(10 * time.Second)
 		env.Settle(t)
 		if got := verdict(t, env, "web"); got != "a" {
@@ -245,9 +242,7 @@ func TestPreemption(t *testing.T) {
 func events(t *testing.T, env *testenv.Env) []*eventsv1.Event {
 	t.Helper()
 	list, err := client.List[eventsv1.Event](t.Context(), env.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return list
 }
 
@@ -266,9 +261,7 @@ func TestSchedulingGates(t *testing.T) {
 			t.Fatalf("with a gate: node %q, conditions %+v", pod.Spec.NodeName, pod.Status.Conditions)
 		}
 		pod.Spec.SchedulingGates = nil
-		if err := env.Client().Update(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Update(t.Context(), pod))
 		env.Settle(t)
 		if got := verdict(t, env, "p"); got != "a" {
 			t.Errorf("without: %s", got)
@@ -314,9 +307,7 @@ func TestOwnScheduler(t *testing.T) {
 		}
 		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"},
 			Target: corev1.ObjectReference{Kind: "Node", Name: "a"}}
-		if err := env.Client().Subresource("binding").Create(t.Context(), pod, binding); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Subresource("binding").Create(t.Context(), pod, binding))
 		if got := verdict(t, env, "p"); got != "a" {
 			t.Errorf("bound to %s", got)
 		}
@@ -352,9 +343,7 @@ func TestRunsOnDemand(t *testing.T) {
 			Serves: func(r schema.GroupVersionResource) bool {
 				return env.Plane().Registry().Current().Serves(r, "")
 			}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Run(ctx) }()

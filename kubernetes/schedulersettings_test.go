@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	extender "k8s.io/kube-scheduler/extender/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/scheduler"
 	"kelson.dev/lab/testenv"
 )
@@ -24,9 +25,7 @@ const header = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerC
 func writeScheduler(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "scheduler.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -46,9 +45,7 @@ profiles:
       disabled: [{name: NodeResourcesBalancedAllocation}, {name: PodTopologySpread}]
 `)
 	settings, err := scheduler.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := settings.Names(); !slices.Equal(got, []string{"default-scheduler", "packing"}) {
 		t.Errorf("names %v", got)
 	}

@@ -19,6 +19,8 @@ import (
 	suite "k8s.io/apiserver/pkg/storage/testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 var codecs = func() serializer.CodecFactory {
@@ -32,11 +34,7 @@ var codecs = func() serializer.CodecFactory {
 const prefix = "test!"
 
 func newAdapter(t *testing.T) *adapter {
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
+	st := storetest.New(t, store.Config{})
 	return &adapter{store: st, codec: apitesting.TestCodec(codecs, examplev1.SchemeGroupVersion),
 		transformer: suite.NewPrefixTransformer([]byte(prefix), false)}
 }
@@ -44,25 +42,17 @@ func newAdapter(t *testing.T) *adapter {
 // storedWithoutVersion checks the stored bytes.
 func (a *adapter) storedWithoutVersion(_ context.Context, t *testing.T, key string) {
 	at, err := place(key, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	obj := a.store.Snapshot().Get(at)
 	if obj == nil {
 		t.Fatalf("%s is not stored", key)
 	}
 	var e envelope
-	if err := json.Unmarshal(obj.Data, &e); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(obj.Data, &e))
 	data, err := base64.StdEncoding.DecodeString(e.Value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	decoded, err := runtime.Decode(a.codec, bytes.TrimPrefix(data, []byte(prefix)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if pod := decoded.(*example.Pod); pod.ResourceVersion != "" {
 		t.Errorf("%s is stored with the resourceVersion %s", key, pod.ResourceVersion)
 	}
@@ -70,12 +60,8 @@ func (a *adapter) storedWithoutVersion(_ context.Context, t *testing.T, key stri
 
 func (a *adapter) compact(ctx context.Context, t *testing.T, resourceVersion string) {
 	revision, err := a.ParseResourceVersion(resourceVersion)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.store.Compact(revision); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, a.store.Compact(revision))
 	a.increaseRV(ctx, t) // in etcd, a write is needed to record the compaction
 }
 
@@ -84,9 +70,7 @@ func (a *adapter) increaseRV(ctx context.Context, t *testing.T) int64 {
 	op := store.Op{Key: store.Key{Resource: "others", Name: "o"}, Data: []byte(`{"metadata":{}}`),
 		Expect: store.AnyRevision}
 	written, err := a.store.Commit(ctx, op)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return int64(written[0].Revision)
 }
 

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/reconcile"
 )
@@ -50,9 +51,7 @@ func TestPersistentConflicts(t *testing.T) {
 				}),
 			})
 			must(t, err)
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- c.Run(ctx) }()
+			stop := require.Running(t, c.Run)
 			source <- reconcile.Request{}
 			time.Sleep(48 * time.Hour)
 			if runs.Load() != conflicts+1 || metrics.persistent.Load() != want.counted {
@@ -66,8 +65,7 @@ func TestPersistentConflicts(t *testing.T) {
 			if metrics.persistent.Load() != 2*want.counted {
 				t.Errorf("%d conflicts again: %d counted", conflicts, metrics.persistent.Load())
 			}
-			cancel()
-			must(t, <-ended)
+			stop()
 		})
 	}
 }

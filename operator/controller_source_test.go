@@ -31,13 +31,9 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	s := apitest.New()
 	c, err := client.New(client.Config{REST: s.REST()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	informers, err := informer.New(informer.Config{Client: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
 	ended.Go(func() { _ = informers.Run(ctx) })

@@ -49,9 +49,7 @@ func startRuns(t *testing.T, cfg controller.Config) *runs {
 	})})
 	cfg.Log = slog.New(slog.NewTextHandler(&r.logged, nil))
 	c, err := controller.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Controller = c
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel

@@ -70,9 +70,7 @@ func TestOutage(t *testing.T) {
 					cfg.Transport = &outage{cfg.Transport, test.failures, test.executed}
 				}
 				c, err := client.New(client.Config{REST: cfg})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				b := events.New(events.Config{Client: c})
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() { _ = b.Run(ctx) }()
@@ -83,9 +81,7 @@ func TestOutage(t *testing.T) {
 				cancel()
 				synctest.Wait()
 				var list corev1.EventList
-				if err := c.List(context.Background(), &list); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.List(context.Background(), &list))
 				var got []string
 				for _, e := range list.Items {
 					if got = append(got, e.Message); e.Count != 1 {

@@ -31,9 +31,7 @@ func startEvents(t *testing.T, cfg events.Config) *eventsFixture {
 	t.Helper()
 	s := apitest.New()
 	c, err := client.New(client.Config{REST: s.REST()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cfg.Client = c
 	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	f := &eventsFixture{Server: s, Broadcaster: events.New(cfg)}
@@ -193,9 +191,7 @@ func TestRecordingNeverWaits(t *testing.T) {
 func TestDroppedEventsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := client.New(client.Config{REST: apitest.New().REST()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var log bytes.Buffer // only the recorder's goroutine logs
 		next := make(chan struct{})
 		sink := events.SinkFunc(func(context.Context, *corev1.Event) error { <-next; return nil })
@@ -242,9 +238,7 @@ func TestNameInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := startEvents(t, events.Config{})
 		c, err := client.New(client.Config{REST: f.REST()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		other := events.New(events.Config{Client: c})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)

@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"kelson.dev/internal/require"
 )
 
 func noEnv(string) string { return "" }
@@ -105,9 +107,7 @@ func parsed(t *testing.T, args string, more ...func(*flag.FlagSet)) *flags {
 	f := &flags{}
 	set := flag.NewFlagSet("", flag.ContinueOnError)
 	set.SetOutput(t.Output())
-	if err := f.parse(set, append([]string{"test"}, strings.Fields(args)...), more); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.parse(set, append([]string{"test"}, strings.Fields(args)...), more))
 	return f
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/trace"
 )
 
@@ -58,10 +59,8 @@ func TestCommandLine(t *testing.T) {
 // The server comes from the given kubeconfig and context, or from KUBECONFIG.
 func TestRestConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")),
+		0o600))
 	for contextName, want := range map[string]string{"": "http://a.example", "b": "http://b.example"} {
 		cfg, err := restConfig(path, contextName, os.Getenv)
 		if err != nil || cfg.Host != want {
@@ -77,10 +76,8 @@ func TestRestConfig(t *testing.T) {
 // A program from start to end, with its trace in a file. It sends no request to the API server.
 func TestProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(kubeconfig, "SERVER", "http://a.example")),
+		0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	account := filepath.Join(t.TempDir(), "account")
@@ -123,14 +120,11 @@ func TestFlagsOfKubebuilder(t *testing.T) {
 	parse := func(env map[string]string, args string) Config {
 		t.Helper()
 		f := &flags{}
-		if err := f.parse(flag.NewFlagSet("", flag.ContinueOnError), append([]string{"test"}, strings.Fields(args)...),
-			nil); err != nil {
-			t.Fatal(err)
-		}
+		err := f.parse(flag.NewFlagSet("", flag.ContinueOnError), append([]string{"test"}, strings.Fields(args)...),
+			nil)
+		require.NoError(t, err)
 		cfg, err := f.config(func(name string) string { return env[name] })
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return cfg
 	}
 	cfg := parse(nil, "--leader-elect --metrics-bind-address=:8443 --health-probe-bind-address=:8081 --webhook-cert-path=/certs --webhook-cert-name=a.crt --webhook-cert-key=a.key --enable-http2=false")
@@ -155,10 +149,8 @@ func TestFlagsOfKubebuilder(t *testing.T) {
 		t.Errorf("got %+v", cfg.Webhooks)
 	}
 	f := &flags{}
-	if err := f.parse(flag.NewFlagSet("", flag.ContinueOnError),
-		[]string{"test", "--metrics-bind-address=:1", "--metrics-cert-path=/does/not/exist"}, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.parse(flag.NewFlagSet("", flag.ContinueOnError),
+		[]string{"test", "--metrics-bind-address=:1", "--metrics-cert-path=/does/not/exist"}, nil))
 	if _, err := f.config(os.Getenv); err == nil {
 		t.Error("no error for a missing certificate")
 	}

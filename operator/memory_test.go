@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/internal/apitest"
 )
 
@@ -46,9 +47,8 @@ func TestReleasesOwnMemoryOnly(t *testing.T) {
 			ownsProcess.Store(owns)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if err := Run(ctx, Config{REST: apitest.New().REST(), Log: slog.New(slog.DiscardHandler)}); err != nil {
-				t.Fatal(err)
-			}
+			err := Run(ctx, Config{REST: apitest.New().REST(), Log: slog.New(slog.DiscardHandler)})
+			require.NoError(t, err)
 			if want := map[bool]int32{true: 1}[owns]; released.Load() != want {
 				t.Errorf("owns the process: %v; released %d times, want %d", owns, released.Load(), want)
 			}

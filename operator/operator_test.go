@@ -107,9 +107,7 @@ func newFixture(t *testing.T, parts ...operator.Part) *fixture {
 	_ = corev1.AddToScheme(scheme)
 	_ = addTimer(scheme)
 	c, err := client.New(client.Config{REST: w.REST(), Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.Client = c
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -142,17 +140,13 @@ func (w *fixture) records() []trace.Record {
 func (w *fixture) timer(t *testing.T, name string) *Timer {
 	t.Helper()
 	timer, err := client.Get[Timer](t.Context(), w.Client, client.Key{Namespace: "default", Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return timer
 }
 
 func (w *fixture) create(t *testing.T, obj client.Object) {
 	t.Helper()
-	if err := w.Create(t.Context(), obj); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Create(t.Context(), obj))
 }
 
 func newTimer(name, at string) *Timer {
@@ -179,17 +173,13 @@ func TestTimer(t *testing.T) {
 			t.Fatalf("the timer is %+v", timer.Status)
 		}
 		pod, err := client.Get[corev1.Pod](t.Context(), w.Client, client.KeyOf(timer))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if ref := metav1.GetControllerOf(pod); ref == nil || ref.UID != timer.UID || ref.Kind != "Timer" {
 			t.Errorf("the pod's controller is %v", ref)
 		}
 
 		pod.Status.Phase = corev1.PodSucceeded
-		if err := w.Subresource("status").Update(t.Context(), pod, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Subresource("status").Update(t.Context(), pod, nil))
 		time.Sleep(time.Second)
 		if phase := w.timer(t, "tea").Status.Phase; phase != "Done" {
 			t.Errorf("the timer is %q, want Done", phase)
@@ -256,9 +246,7 @@ func TestInvalid(t *testing.T) {
 
 		timer := w.timer(t, "tea")
 		timer.Spec.At = time.Now().Add(time.Hour).Format(time.RFC3339)
-		if err := w.Update(t.Context(), timer); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Update(t.Context(), timer))
 		time.Sleep(time.Minute)
 		timer = w.timer(t, "tea")
 		if !reconcile.IsTrue(timer, reconcile.ConditionAccepted) || timer.Status.Phase != "Pending" {
@@ -310,9 +298,7 @@ func TestForRequests(t *testing.T) {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
 		w.create(t, cm)
 		<-r.seen
-		if err := w.Delete(t.Context(), cm); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Delete(t.Context(), cm))
 		if req := <-r.seen; req.Name != "a" {
 			t.Errorf("got %v", req)
 		}
@@ -396,9 +382,7 @@ func TestAfterInThePast(t *testing.T) {
 					}
 				}
 				d.end = time.Now().Add(end)
-				if err := w.Delete(t.Context(), cm); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Delete(t.Context(), cm))
 				time.Sleep(10 * time.Millisecond)
 				if len(d.steps) != 2 || <-d.steps != "wait" || <-d.steps != "done" {
 					t.Error("Finalize was not called again")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/adopt"
 )
 
@@ -33,19 +34,11 @@ func TestProgram(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for _, folder := range []string{"cmd/operator", "cmd/plugin"} {
-				if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.MkdirAll(filepath.Join(dir, folder), 0o755))
 			}
-			for name, text := range c.files {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
+			require.Files(t, dir, c.files)
 			b, err := adopt.Program(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if c.main == "" {
 				if b != nil {
 					t.Fatalf("found %+v", *b)
@@ -82,12 +75,8 @@ ADD https://example.com/a.txt /a.txt
 ENTRYPOINT ["/srv/manager"]
 `} {
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	want := []adopt.ImageFile{
 		{Source: "templates", To: "/srv/templates"}, {Source: "web/b.css", To: "/css/b.css"}, {Source: "web/c.css", To: "/css/c.css"},

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/adopt"
 )
 
@@ -59,9 +60,7 @@ deploy:
 -- config/deployments/cluster/Kustomization --
 -- Makefile --`+tc.makefile)
 			folder, source, err := adopt.Deployment(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if folder != filepath.Join(dir, tc.folder) || source != tc.source {
 				t.Errorf("%s of %s, want %s of %s", folder, source, tc.folder, tc.source)
 			}

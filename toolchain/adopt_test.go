@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/adopt"
 )
 
@@ -21,12 +22,8 @@ func adoptProject(t *testing.T, archive string) string {
 	dir := t.TempDir()
 	for _, f := range txtar.Parse([]byte(archive)).Files {
 		name := filepath.Join(dir, f.Name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, f.Data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, f.Data, 0o644))
 	}
 	return dir
 }
@@ -200,9 +197,7 @@ crds:
 		t.Run(name, func(t *testing.T) {
 			dir := adoptProject(t, tc.archive)
 			plan, err := adopt.Find(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got := text(dir, plan.Calls); !slices.Equal(got, tc.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 			}
@@ -332,9 +327,7 @@ crds:
 	mv config/crd/x.go config/crd/y.yaml $(shell elsewhere)
 `)
 	plan, err := adopt.Find(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got []string
 	for _, m := range plan.Moved {
 		got = append(got, strings.ReplaceAll(m.From+" "+m.To, dir+"/", ""))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 )
 
@@ -70,13 +71,10 @@ const shapesFile = "config/crd/shapes.example.com_shapes.yaml"
 // Other packages use an alias of a named type with the alias's markers and description.
 func TestAliasOfNamedType(t *testing.T) {
 	dir := aliased(t, "\tShort *shared.Short `json:\"short\"`\n\tShorter []shared.Shorter `json:\"shorter\"`\n\tRef shared.Reference `json:\"ref\"`")
-	if _, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: []string{"crd"}}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: []string{"crd"}})
+	require.NoError(t, err)
 	doc, err := os.ReadFile(filepath.Join(dir, shapesFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, want := range []string{
 		"            description: Short is a short name.\n            maxLength: 5\n            pattern: ^[a-z]+$\n            type: string\n",
 		"              description: Shorter is shorter.\n              minLength: 2\n              pattern: ^[a-z]+$\n              type: string\n",

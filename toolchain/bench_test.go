@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 	"kelson.dev/toolchain/loader"
 )
@@ -13,23 +14,19 @@ import (
 func BenchmarkGenerate(b *testing.B) {
 	for _, project := range []string{"resource", "types"} {
 		ar, err := txtar.ParseFile("testdata/" + project + ".txtar")
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		dir, _ := writeProject(b, ar)
 		b.Run(project+"/cold", func(b *testing.B) {
 			for b.Loop() {
-				if _, err := toolchain.Generate(b.Context(), toolchain.Options{Dir: dir}); err != nil {
-					b.Fatal(err)
-				}
+				_, err := toolchain.Generate(b.Context(), toolchain.Options{Dir: dir})
+				require.NoError(b, err)
 			}
 		})
 		b.Run(project+"/warm", func(b *testing.B) {
 			cache := &loader.Cache{}
 			for b.Loop() {
-				if _, err := toolchain.Generate(b.Context(), toolchain.Options{Dir: dir, Cache: cache}); err != nil {
-					b.Fatal(err)
-				}
+				_, err := toolchain.Generate(b.Context(), toolchain.Options{Dir: dir, Cache: cache})
+				require.NoError(b, err)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 )
 
@@ -43,9 +44,7 @@ func finalizeProject(t *testing.T, markers, controller string) string {
 	t.Helper()
 	dir, _ := writeProject(t, txtar.Parse([]byte(finalizeTypes)))
 	library, err := filepath.Abs("../operator")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write(t, dir, "go.mod", goMod+"\nrequire kelson.dev/operator v0.0.0\n\nreplace kelson.dev/operator => "+library+
 		"\n\nreplace kelson.dev/internal => "+filepath.Join(filepath.Dir(library), "internal")+"\n")
 	write(t, dir, "internal/controller/c.go", `package controller
@@ -76,15 +75,11 @@ func rules(t *testing.T, dir string) []string {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all []string
 	for doc := range strings.SplitSeq(strings.TrimPrefix(string(data), "---\n"), "\n---\n") {
 		var role rbacv1.Role
-		if err := yaml.UnmarshalStrict([]byte(doc), &role); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.UnmarshalStrict([]byte(doc), &role))
 		name := role.Name
 		if role.Namespace != "" {
 			name = role.Namespace + "/" + name
@@ -157,16 +152,12 @@ func TestFinalizeMakesRoleStale(t *testing.T) {
 	generate := func(check bool) (toolchain.Result, error) {
 		return toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Check: check})
 	}
-	if _, err := generate(false); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := generate(true); err != nil {
-		t.Fatal(err)
-	}
+	_, err := generate(false)
+	require.NoError(t, err)
+	_, err = generate(true)
+	require.NoError(t, err)
 	src, err := os.ReadFile(filepath.Join(dir, "internal/controller/c.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write(t, dir, "internal/controller/c.go", string(src)+
 		"func (*reconciler) Finalize(ctx context.Context, obj *v1.Pot) (operator.Result, error) { return operator.Result{}, nil }\n")
 	if _, err := generate(true); !errors.Is(err, toolchain.ErrStale) {
@@ -181,9 +172,7 @@ func TestFinalizeOfUnstructured(t *testing.T) {
 		dir := finalizeProject(t, "// +kubebuilder:rbac:groups=a.example.com,resources=pots,verbs="+verbs+"\n",
 			finalize)
 		res, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: []string{"rbac"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if want == "" && len(res.Warnings) > 0 {
 			t.Errorf("with verbs=%s, the warnings are %v, want none", verbs, res.Warnings)
 		}

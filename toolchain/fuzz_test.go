@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 	"kelson.dev/toolchain/loader"
 )
@@ -14,14 +15,10 @@ import (
 // Any source file leads to generated files or errors, never to a panic, in every generator.
 func FuzzGenerate(f *testing.F) {
 	archives, err := filepath.Glob("testdata/*.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	for _, name := range archives {
 		ar, err := txtar.ParseFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		for _, file := range ar.Files {
 			if strings.HasSuffix(file.Name, ".go") && !strings.HasPrefix(file.Name, "want/") {
 				f.Add(string(file.Data))

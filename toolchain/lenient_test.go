@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 )
 
@@ -73,9 +74,8 @@ type Shape struct {
 	t.Setenv("GOWORK", "off")
 	crd := []string{"crd"}
 	dir := write("")
-	if _, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: crd}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: crd})
+	require.NoError(t, err)
 	doc, err := os.ReadFile(filepath.Join(dir, "config/crd/shapes.example.com_shapes.yaml"))
 	if err != nil || strings.Contains(string(doc), "minLength") || strings.Contains(string(doc), "list-map-keys") {
 		t.Errorf("%v\n%s", err, doc)
@@ -123,9 +123,7 @@ type Base struct {
 }
 `)
 	_, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: []string{"crd"}, Lenient: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	doc, err := os.ReadFile(filepath.Join(dir, "config/crd/shapes.example.com_shapes.yaml"))
 	if err != nil || strings.Contains(string(doc), "allOf") || !strings.Contains(string(doc), "default: small") {
 		t.Errorf("%v\n%s", err, doc)
@@ -169,15 +167,12 @@ type Shape struct {
 	write(t, dir, "other/text.go", "package other\n\ntype Text = Word\n\ntype Word string\n")
 	write(t, dir, "api/shape.go", api)
 	opts := toolchain.Options{Dir: dir, KeepEqual: true}
-	if _, err := toolchain.Generate(t.Context(), opts); err != nil {
-		t.Fatal(err)
-	}
+	_, err := toolchain.Generate(t.Context(), opts)
+	require.NoError(t, err)
 	const definition, code = "config/crd/shapes.example.com_shapes.yaml", "api/zz_generated.deepcopy.go"
 	read := func(name string) string {
 		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(data)
 	}
 	first, firstCode := read(definition), read(code)

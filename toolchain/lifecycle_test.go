@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/lifecycle"
 	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/marker"
@@ -24,13 +25,9 @@ import (
 // For all packages of k8s.io/api the methods equal those of prerelease-lifecycle-gen.
 func TestKubernetesTypes(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ws, err := loader.Open(context.Background(), loader.Config{Dir: strings.TrimSpace(string(out))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	api, _ := model.Build(ws, marker.Standard()) // Kubernetes' own types have no storage versions
 	packages, compared := 0, 0
 	for _, p := range api.Packages {
@@ -69,18 +66,14 @@ func methods(t *testing.T, src []byte) map[string]string {
 		return found
 	}
 	file, err := parser.ParseFile(token.NewFileSet(), "", src, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, d := range file.Decls {
 		fn, ok := d.(*ast.FuncDecl)
 		if !ok {
 			continue
 		}
 		var b strings.Builder
-		if err := printer.Fprint(&b, token.NewFileSet(), fn); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, printer.Fprint(&b, token.NewFileSet(), fn))
 		found[fmt.Sprint(fn.Recv.List[0].Type.(*ast.StarExpr).X, ".",
 			fn.Name)] = strings.Join(strings.Fields(b.String()), " ")
 	}

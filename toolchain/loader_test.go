@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/loader"
 )
 
@@ -18,12 +19,8 @@ func tree(t *testing.T, archive string) string {
 	dir := t.TempDir()
 	for _, f := range txtar.Parse([]byte(archive)).Files {
 		name := filepath.Join(dir, f.Name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, f.Data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, f.Data, 0o644))
 	}
 	return dir
 }
@@ -31,9 +28,7 @@ func tree(t *testing.T, archive string) string {
 func open(t *testing.T, dir string) *loader.Workspace {
 	t.Helper()
 	ws, err := loader.Open(t.Context(), loader.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ws
 }
 
@@ -251,18 +246,14 @@ func TestCache(t *testing.T) {
 	look := func() *loader.File {
 		t.Helper()
 		ws, err := loader.Open(t.Context(), loader.Config{Dir: dir, Cache: cache})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return ws.Packages()[0].Type("A").File
 	}
 	first := look()
 	if look() != first {
 		t.Error("an unchanged file was parsed again")
 	}
-	if err := os.WriteFile(first.Name, []byte("// +groupName=a\npackage api\n\ntype A int\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(first.Name, []byte("// +groupName=a\npackage api\n\ntype A int\n"), 0o644))
 	if second := look(); second == first || len(second.Syntax.Decls) != 1 {
 		t.Error("a changed file was not parsed again")
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 )
 
@@ -31,18 +32,12 @@ func TestNothingIsWrittenOutside(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			project := aliased(t, "")
 			dir := filepath.Join(project, "shared", "..", "project")
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Mkdir(dir, 0o755))
 			for _, f := range []string{"go.mod", "api", "shared"} {
-				if err := os.Rename(filepath.Join(project, f), filepath.Join(dir, f)); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Rename(filepath.Join(project, f), filepath.Join(dir, f)))
 			}
 			victim := filepath.Join(project, "victim")
-			if err := os.Mkdir(victim, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Mkdir(victim, 0o755))
 			opts := toolchain.Options{Dir: dir, Generators: []string{"crd"}, Within: dir}
 			prepare(t, dir, &opts)
 			before, _ := os.ReadDir(victim)

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 )
 
@@ -12,9 +13,7 @@ import (
 // on request.
 func TestPackageCommentListsGenerators(t *testing.T) {
 	source, err := os.ReadFile("toolchain.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	onRequest := regexp.MustCompile(`(?m)^// These run for packages that request them`).FindIndex(source)
 	if onRequest == nil {
 		t.Fatal("the package comment has no list of generators on request")

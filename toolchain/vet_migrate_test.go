@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/vet/migrate"
 )
 
@@ -17,9 +18,7 @@ func readOfMigrate(t *testing.T, dir string) *migrate.Report {
 	t.Setenv("GOFLAGS", "-mod=mod")
 	t.Setenv("GOPROXY", "off")
 	report, err := migrate.Read(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return report
 }
 
@@ -95,9 +94,7 @@ func TestReadErrors(t *testing.T) {
 	t.Setenv("GOWORK", "off")
 	dir := t.TempDir()
 	write := func(name, text string) {
-		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(dir+"/"+name, []byte(text), 0o600))
 	}
 	write("go.mod", "module example.com/empty\n\ngo 1.26.0\n")
 	write("main.go", "package main\n\nfunc main() {}\n")

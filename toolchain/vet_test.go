@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/operatortest"
 	"kelson.dev/toolchain/vet"
 )
@@ -18,27 +19,21 @@ const vetProject = "vet/testdata/project/config"
 func check(t *testing.T, ms vet.Manifests) *vet.Report {
 	t.Helper()
 	report, err := vet.Check(t.Context(), operatortest.New(t).RESTConfig(), ms)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return report
 }
 
 func read(t *testing.T, paths ...string) vet.Manifests {
 	t.Helper()
 	ms, err := vet.Read(paths...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ms
 }
 
 func parse(t *testing.T, content string) vet.Manifests {
 	t.Helper()
 	ms, err := vet.Parse("test.yaml", []byte(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ms
 }
 
@@ -86,9 +81,7 @@ func TestCheckReportsLines(t *testing.T) {
 // patterns.
 func TestCheckValidatesCustomResources(t *testing.T) {
 	crd, err := os.ReadFile(filepath.Join(vetProject, "crd/crontabs.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bounded := strings.Replace(string(crd), "                items:\n                  type: string",
 		"                maxItems: 20\n                items:\n                  type: string\n                  maxLength: 63", 1)
 	report := check(t, append(parse(t, bounded), read(t, vetProject+"/samples")...))
@@ -226,9 +219,7 @@ func TestCosts(t *testing.T) {
 // changes are not.
 func TestCompare(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(vetProject, "crd/crontabs.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before := parse(t, string(content)).Definitions()
 	if found := vet.Compare(before, before); len(found) > 0 {
 		t.Errorf("findings without a change: %v", found)
@@ -301,14 +292,10 @@ func TestAtRevision(t *testing.T) {
 		t.Errorf("outside of a repository: %v", err)
 	}
 	git("init", "-q")
-	if err := os.CopyFS(filepath.Join(dir, "sub"), os.DirFS("vet/testdata/project")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(filepath.Join(dir, "sub"), os.DirFS("vet/testdata/project")))
 	git("add", ".")
 	git("commit", "-q", "-m", "one")
-	if err := os.RemoveAll(filepath.Join(dir, "sub", "config", "crd")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "sub", "config", "crd")))
 	found, err := vet.AtRevision(t.Context(), filepath.Join(dir, "sub"), "HEAD", "config/crd")
 	if err != nil || len(found) != 1 || found[0].Name != "crontabs.stable.example.com" {
 		t.Errorf("%v, %v", found, err)
@@ -328,9 +315,7 @@ func TestReadFolder(t *testing.T) {
 	write := func(name, content string) string {
 		t.Helper()
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 		return file
 	}
 	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: "
@@ -365,9 +350,7 @@ func TestReadFolder(t *testing.T) {
 		if _, err := vet.Read(dir); err == nil || !strings.Contains(err.Error(), name+".yaml") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(file))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/walk"
 )
 
@@ -15,12 +16,8 @@ func TestDir(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"real/a/file", "real/skipped/file", "outside/file", "outside/.hidden", ".file"} {
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
 	}
 	for link, target := range map[string]string{"link": "real", "second": "link", "real/inner": "../outside"} {
 		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver"
+	"kelson.dev/internal/require"
 )
 
 // Env is a running server.
@@ -47,9 +48,7 @@ func start(t testing.TB, parts []apiserver.Part, state apiserver.Part) *Env {
 	t.Helper()
 	all := append(parts[:len(parts):len(parts)], state)
 	s, err := apiserver.New(t.Context(), all...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(s.Stop)
 	return &Env{s, parts}
 }
@@ -60,16 +59,12 @@ func (e *Env) Dynamic(t testing.TB) dynamic.Interface {
 	config := rest.CopyConfig(e.RESTConfig())
 	config.WarningHandler = rest.NoWarnings{}
 	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return client
 }
 
 // Do runs a transaction and fails the test on an error.
 func (e *Env) Do(t testing.TB, do func(tx *apiserver.Tx) error) {
 	t.Helper()
-	if err := e.Transact(t.Context(), do); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Transact(t.Context(), do))
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/randfill"
 
 	"kelson.dev/apiserver"
+	"kelson.dev/internal/require"
 )
 
 // RoundTrip fails the test if a conversion loses a field: it fills objects at random and converts
@@ -52,9 +53,7 @@ func RoundTrip[H any, S apiserver.Spoke[H]](t testing.TB, spoke S, hub H, fill .
 func check(t testing.TB, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 }
 

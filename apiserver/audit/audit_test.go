@@ -14,6 +14,7 @@ import (
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 
 	"kelson.dev/apiserver/audit"
+	"kelson.dev/internal/require"
 )
 
 func config(t *testing.T) audit.Config {
@@ -21,9 +22,7 @@ func config(t *testing.T) audit.Config {
 	cfg := audit.Defaults()
 	cfg.PolicyFile = filepath.Join(t.TempDir(), "policy.yaml")
 	policy := "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"
-	if err := os.WriteFile(cfg.PolicyFile, []byte(policy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(cfg.PolicyFile, []byte(policy), 0o600))
 	return cfg
 }
 
@@ -34,9 +33,7 @@ func TestRotation(t *testing.T) {
 	cfg.Log.Path, cfg.Log.MaxSize, cfg.Log.MaxBackups, cfg.Log.Compress = filepath.Join(dir, "logs", "audit.log"), 1, 0,
 		true
 	trail, err := audit.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const writers, each = 4, 16
 	var all sync.WaitGroup
 	for n := range writers {
@@ -48,26 +45,18 @@ func TestRotation(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := trail.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, trail.Close())
 	entries, err := os.ReadDir(filepath.Join(dir, "logs"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var text strings.Builder
 	zipped := 0
 	for _, e := range entries {
 		raw, err := os.ReadFile(filepath.Join(dir, "logs", e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if strings.HasSuffix(e.Name(), ".gz") {
 			zipped++
 			r, err := gzip.NewReader(bytes.NewReader(raw))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if raw, err = io.ReadAll(r); err != nil {
 				t.Fatal(err)
 			}
@@ -95,9 +84,7 @@ func TestRotation(t *testing.T) {
 	for range 12 {
 		trail.ProcessEvents(&auditinternal.Event{RequestURI: strings.Repeat("x", 100_000)})
 	}
-	if err := trail.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, trail.Close())
 	if entries, _ = os.ReadDir(filepath.Join(dir, "logs")); len(entries) != 3 {
 		t.Errorf("%d files, want 3", len(entries))
 	}
@@ -108,30 +95,21 @@ func TestRotationWhenTheClockGoesBack(t *testing.T) {
 	cfg := config(t)
 	dir := t.TempDir()
 	cfg.Log.Path, cfg.Log.MaxSize, cfg.Log.MaxBackups = filepath.Join(dir, "audit.log"), 1, 2
-	if err := os.WriteFile(filepath.Join(dir, "audit-2999-01-02T15-04-05.000.log"), []byte("written first\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	err := os.WriteFile(filepath.Join(dir, "audit-2999-01-02T15-04-05.000.log"), []byte("written first\n"),
+		0o600)
+	require.NoError(t, err)
 	trail, err := audit.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range 35 { // three files and some
 		trail.ProcessEvents(&auditinternal.Event{RequestURI: fmt.Sprintf("/%d/", i) + strings.Repeat("x", 100_000)})
 	}
-	if err := trail.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, trail.Close())
 	var text strings.Builder
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, e := range entries {
 		raw, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		text.Write(raw)
 	}
 	if len(entries) != 3 || strings.Contains(text.String(), "written first") ||
@@ -147,9 +125,7 @@ func TestFormatsAndModes(t *testing.T) {
 	cfg := config(t)
 	cfg.Log.Path, cfg.Log.Format, cfg.Stdout = "-", "legacy", &out
 	trail, err := audit.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	trail.ProcessEvents(&auditinternal.Event{AuditID: "id", Verb: "get"})
 	if err := trail.Close(); err != nil || !strings.Contains(out.String(), ` AUDIT: id="id"`) {
 		t.Errorf("%v %q", err, out.String())
@@ -173,9 +149,7 @@ func TestFormatsAndModes(t *testing.T) {
 		cfg := config(t)
 		cfg.Log.Path, cfg.Stdout, cfg.Log.Delivery.Mode = "-", failing{}, mode
 		trail, err := audit.Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if ok := trail.ProcessEvents(&auditinternal.Event{}); ok != (mode != audit.ModeBlockingStrict) {
 			t.Errorf("%s: a failure to store is %v", mode, ok)
 		}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"kelson.dev/apiserver/audit"
+	"kelson.dev/internal/require"
 )
 
 // While the disk of the log is full, requests continue except in mode blocking-strict. No event is
@@ -35,9 +36,7 @@ func TestFullDisk(t *testing.T) {
 			cfg.Log.Path, cfg.Log.Delivery.Mode, cfg.Logger = filepath.Join(dir, "audit.log"), mode,
 				slog.New(slog.NewTextHandler(&log, nil))
 			trail, err := audit.Open(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			record := func(name string) bool {
 				return trail.ProcessEvents(&auditinternal.Event{Level: auditinternal.LevelMetadata,
 					RequestURI: "/" + name + "/" + strings.Repeat("x", 3000)})
@@ -46,9 +45,7 @@ func TestFullDisk(t *testing.T) {
 				t.Error("the first event is refused")
 			}
 			if mode == audit.ModeBatch { // Close writes the buffer
-				if err := trail.Close(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, trail.Close())
 				if trail, err = audit.Open(cfg); err != nil {
 					t.Fatal(err)
 				}
@@ -57,9 +54,7 @@ func TestFullDisk(t *testing.T) {
 			fillDisk := func() {
 				t.Helper()
 				f, err := os.Create(ballast)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				defer f.Close()
 				for err == nil {
 					_, err = f.Write(make([]byte, 4096))
@@ -86,9 +81,7 @@ func TestFullDisk(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if err := os.Remove(ballast); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.Remove(ballast))
 			if mode == audit.ModeBatch {
 				if trail, err = audit.Open(cfg); err != nil {
 					t.Fatal(err)
@@ -97,13 +90,9 @@ func TestFullDisk(t *testing.T) {
 			if !record("after") {
 				t.Error("the event is refused although there is space")
 			}
-			if err := trail.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, trail.Close())
 			text, err := os.ReadFile(cfg.Log.Path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for line := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n"), "\n") {
 				var event struct{ RequestURI string }
 				if err := json.Unmarshal([]byte(line), &event); err != nil {
@@ -128,9 +117,7 @@ func TestFullDisk(t *testing.T) {
 func errorsCounted(t *testing.T) (n float64) {
 	t.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range families {
 		if f.GetName() == "apiserver_audit_error_total" {
 			for _, m := range f.GetMetric() {

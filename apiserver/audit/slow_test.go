@@ -17,6 +17,8 @@ import (
 	hookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/apiserver/plugin/pkg/audit/buffered"
 	"k8s.io/client-go/rest"
+
+	"kelson.dev/internal/require"
 )
 
 // slowBackend stores no events until it is released.
@@ -58,9 +60,7 @@ func TestSlowBackend(t *testing.T) {
 					AsyncDelegate: test.async}
 				backend := newPending(slow, batches, most, slog.New(slog.NewTextHandler(&log, nil)))
 				stop := make(chan struct{})
-				if err := backend.Run(stop); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, backend.Run(stop))
 				event := &auditinternal.Event{}
 				if test.size > 0 {
 					event.RequestObject = &runtime.Unknown{Raw: make([]byte, test.size)}
@@ -107,18 +107,14 @@ func TestCloseWithHangingWebhook(t *testing.T) {
 				<-req.Context().Done()
 				return nil, req.Context().Err()
 			})})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		logger := slog.New(slog.NewTextHandler(&log, nil))
 		cfg := Defaults().Webhook
 		h := hookOf(ctx, &hookutil.GenericWebhook{RestClient: client,
 			RetryBackoff: hookutil.DefaultRetryBackoffWithInitialDelay(cfg.InitialBackoff)}, logger)
 		trail := &Trail{backend: cfg.Delivery.wrap(h, logger), stop: make(chan struct{}), giveUp: cancel}
-		if err := trail.backend.Run(trail.stop); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, trail.backend.Run(trail.stop))
 		for range 5_000 {
 			trail.ProcessEvents(&auditinternal.Event{Level: auditinternal.LevelMetadata})
 		}

@@ -16,17 +16,14 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/authn"
+	"kelson.dev/internal/require"
 )
 
 func TestTokenFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
-	if err := os.WriteFile(file, []byte("secret,bob,1,\"dev,ops\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("secret,bob,1,\"dev,ops\"\n"), 0o600))
 	auth, err := authn.New(t.Context(), authn.Config{TokenFile: file, Anonymous: new(bool)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req := httptest.NewRequest("GET", "/", nil)
 	if _, ok, err := auth.AuthenticateRequest(req); ok || err != nil {
 		t.Errorf("a request without credentials: %v %v", ok, err)
@@ -53,9 +50,7 @@ func TestClientCertificate(t *testing.T) {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
 	auth, err := authn.New(t.Context(), authn.Config{ClientCAs: pool})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req := httptest.NewRequest("GET", "/", nil)
 	req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{bob}}
 	resp, ok, err := auth.AuthenticateRequest(req)
@@ -74,9 +69,7 @@ func certificate(t testing.TB, name pkix.Name, ca *x509.Certificate,
 	caKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: name,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -89,12 +82,8 @@ func certificate(t testing.TB, name pkix.Name, ca *x509.Certificate,
 		parent, signer = template, key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cert, key
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/authn"
+	"kelson.dev/internal/require"
 )
 
 // The user of a certificate is cached, but not longer than the certificate is valid.
@@ -20,9 +21,7 @@ func TestRememberedCertificateEnds(t *testing.T) {
 		pool := x509.NewCertPool()
 		pool.AddCert(ca)
 		auth, err := authn.New(t.Context(), authn.Config{ClientCAs: pool})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req := httptest.NewRequest("GET", "/", nil)
 		req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{bob}}
 		for range 3 {
@@ -48,9 +47,7 @@ func BenchmarkClientCertificate(b *testing.B) {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
 	auth, err := authn.New(b.Context(), authn.Config{ClientCAs: pool})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	req := httptest.NewRequest("GET", "/", nil)
 	req.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{bob}}
 	b.ReportAllocs()

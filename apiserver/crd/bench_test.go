@@ -8,6 +8,8 @@ import (
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 func BenchmarkDefinition(b *testing.B) {
@@ -53,18 +55,12 @@ func BenchmarkInstance(b *testing.B) {
 }
 
 func BenchmarkNew(b *testing.B) {
-	s, err := store.Open(store.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
+	s := storetest.New(b, store.Config{})
 	for b.Loop() {
 		d, err := crd.New(crd.Config{Store: s, Registry: resource.NewRegistry(), Objects: func() resource.Objects {
 			return nil
 		}})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		_ = d.Load()
 	}
 }
@@ -76,18 +72,16 @@ func BenchmarkCodec(b *testing.B) {
 	body := []byte(widget("a", `{"color":"green","ports":[{"port":1}],"free":{"a":{"b":[1,2,3]}}}`))
 	b.Run("decode", func(b *testing.B) {
 		for b.Loop() {
-			if _, _, err := res.Codec.Decode(body, resource.MediaJSON, "v1"); err != nil {
-				b.Fatal(err)
-			}
+			_, _, err := res.Codec.Decode(body, resource.MediaJSON, "v1")
+			require.NoError(b, err)
 		}
 	})
 	p.do("POST", widgetsPath, string(body)).want(201)
 	obj := p.store.Snapshot().Get(res.Key("default", "a"))
 	b.Run("load", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := res.Codec.Load(obj.Data); err != nil {
-				b.Fatal(err)
-			}
+			_, err := res.Codec.Load(obj.Data)
+			require.NoError(b, err)
 		}
 	})
 }

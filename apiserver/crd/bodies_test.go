@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+
+	"kelson.dev/internal/require"
 )
 
 // Bodies and patches with the kind or version of another path are refused.
@@ -44,9 +46,7 @@ func TestUnknownFieldsInCBOR(t *testing.T) {
 	body, err := cbor.Marshal(map[string]any{"apiVersion": "example.com/v1", "kind": "Widget",
 		"metadata": map[string]any{"name": "a"},
 		"spec":     map[string]any{"color": "red"}, "unknown": 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	a := p.do("POST", widgetsPath+"?fieldValidation=Strict", string(body), "Content-Type", "application/cbor").want(201)
 	if a.field("unknown") != nil || a.field("spec.color") != "red" {
 		t.Errorf("%s", a.body)

@@ -9,6 +9,8 @@ import (
 	kubediscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/openapi3"
 	"k8s.io/client-go/restmapper"
+
+	"kelson.dev/internal/require"
 )
 
 // client-go's discovery reads the contents of the registry, in both forms.
@@ -16,19 +18,13 @@ func TestDiscoveryClient(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
 	client, err := kubediscovery.NewDiscoveryClientForConfig(p.config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	legacy, err := kubediscovery.NewDiscoveryClientForConfig(p.config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	legacy.UseLegacyDiscovery = true
 	for name, c := range map[string]*kubediscovery.DiscoveryClient{"aggregated": client, "legacy": legacy} {
 		groups, lists, err := c.ServerGroupsAndResources()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoErrorf(t, err, "%s", name)
 		var names, resources []string
 		for _, g := range groups {
 			names = append(names, g.Name+"="+g.PreferredVersion.GroupVersion)
@@ -61,9 +57,7 @@ func TestDiscoveryClient(t *testing.T) {
 		}
 	}
 	mapped, err := restmapper.GetAPIGroupResources(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	gvk, err := restmapper.NewDiscoveryRESTMapper(mapped).KindFor(schema.GroupVersionResource{Resource: "widgets"})
 	if err != nil || gvk != (schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}) {
 		t.Errorf("KindFor(widgets) = %v, %v", gvk, err)
@@ -75,16 +69,12 @@ func TestOpenAPIClients(t *testing.T) {
 	p := newPlane(t)
 	p.do("POST", definitionsPath, widgets()).want(201)
 	client, err := kubediscovery.NewDiscoveryClientForConfig(p.config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	describe := func() string {
 		t.Helper()
 		spec, err := openapi3.NewRoot(client.OpenAPIV3()).GVSpec(schema.GroupVersion{Group: "example.com",
 			Version: "v1"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		widget, ok := spec.Components.Schemas["com.example.v1.Widget"]
 		if !ok {
 			t.Fatal("no schema of Widget")
@@ -104,9 +94,7 @@ func TestOpenAPIClients(t *testing.T) {
 		t.Errorf("description %q after the change", got)
 	}
 	v2, err := client.OpenAPISchema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var names []string
 	for _, d := range v2.GetDefinitions().GetAdditionalProperties() {
 		if strings.HasPrefix(d.Name, "com.example.") || strings.HasSuffix(d.Name, "v1.CustomResourceDefinition") {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
+
+	"kelson.dev/internal/require"
 )
 
 // When the request that creates a definition returns, its names are accepted and its resources are
@@ -148,9 +150,7 @@ func TestMedia(t *testing.T) {
 		"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "b"},
 		"spec": map[string]any{"color": "blue", "replicas": 3},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.do("POST", widgetsPath, string(body), "Content-Type", "application/cbor").want(201)
 	if got := p.do("GET", widgetsPath+"/b", "").want(200).field("spec.replicas"); got != 3.0 {
 		t.Errorf("replicas %v", got)
@@ -188,9 +188,7 @@ func TestTransitionRulesAndRatcheting(t *testing.T) {
 func mustJSON(t testing.TB, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(data)
 }
 

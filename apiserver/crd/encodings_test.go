@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+
+	"kelson.dev/internal/require"
 )
 
 // A definition that arrives as protobuf means the same as one in JSON. In the Go type,
@@ -65,8 +67,6 @@ func inProtobuf(t *testing.T, definition *apiextensionsv1.CustomResourceDefiniti
 	install.Install(scheme)
 	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 	var body bytes.Buffer
-	if err := protobuf.NewSerializer(scheme, scheme).Encode(definition, &body); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, protobuf.NewSerializer(scheme, scheme).Encode(definition, &body))
 	return body.String()
 }

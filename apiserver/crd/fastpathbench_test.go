@@ -17,15 +17,14 @@ import (
 
 	"kelson.dev/apiserver/fastpath/trees"
 	"kelson.dev/apiserver/internal/crdtest"
+	"kelson.dev/internal/require"
 )
 
 // BenchmarkFastPath measures each fast path of custom kinds against the library's work that it
 // saves, on a widget of 1 KB. docs/design/fastpaths.md has the figures.
 func BenchmarkFastPath(b *testing.B) {
 	var definition apiextensionsv1.CustomResourceDefinition
-	if err := json.Unmarshal([]byte(crdtest.Definition), &definition); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, json.Unmarshal([]byte(crdtest.Definition), &definition))
 	compiledAs := func(off bool) *compiled {
 		return (&definitionRevision{revision: 1, definition: &definition}).compile(&Definitions{noFastPaths: off})
 	}
@@ -48,13 +47,9 @@ func BenchmarkFastPath(b *testing.B) {
 // fastPathSteps returns the steps of writes that have a fast path, as c takes them.
 func fastPathSteps(b *testing.B, c *compiled, off bool) map[string]func() {
 	manager, err := c.models.manager("v1", "")
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	rules, err := c.versions["v1"].rules()
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	empty := crdtest.Widget(nil, nil)
 	delete(empty.Object, "metadata")
 	config := func() *unstructured.Unstructured {
@@ -62,9 +57,7 @@ func fastPathSteps(b *testing.B, c *compiled, off bool) map[string]func() {
 			"labels": map[string]any{"app": "web"}}, map[string]any{"spec": benchSpec()})
 	}
 	applied, err := manager.Apply(empty, config(), "op", false)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	live := applied.(*unstructured.Unstructured)
 	live.SetUID("u")
 	live.SetResourceVersion("1")

@@ -3,6 +3,7 @@ package crd
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -123,11 +124,7 @@ func (r *runner) retry(ctx context.Context, running map[string]bool, name string
 func (d *Definitions) waiting() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var out []string
-	for name := range d.refused {
-		out = append(out, name)
-	}
-	return out
+	return slices.Collect(maps.Keys(d.refused))
 }
 
 // updateStatus changes a definition's status and finalizers. It returns nil if the definition no

@@ -18,6 +18,8 @@ import (
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // A deleted definition stays until its instances are gone, those with finalizers included.
@@ -248,9 +250,7 @@ func TestSchemaChangeDuringWrite(t *testing.T) {
 		})
 		return err
 	}
-	if err := update(p.addWeight); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, update(p.addWeight))
 	if a := p.do("GET", widgetsPath+"/a", "").want(200); a.field("spec.weight") != 7.0 || a.field("spec.note") != nil ||
 		a.field("metadata.labels.x") == nil {
 		t.Errorf("read under the new schema: %s", a.body)
@@ -259,9 +259,8 @@ func TestSchemaChangeDuringWrite(t *testing.T) {
 	before := p.store.Snapshot().Get(store.Key{Resource: "widgets.example.com", Namespace: "default", Name: "a"})
 	err := update(func() {
 		definition := store.Key{Resource: "customresourcedefinitions.apiextensions.k8s.io", Name: "widgets.example.com"}
-		if _, err := p.store.Commit(t.Context(), store.Op{Key: definition, Expect: store.AnyRevision}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.store.Commit(t.Context(), store.Op{Key: definition, Expect: store.AnyRevision})
+		require.NoError(t, err)
 	})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("update after the definition was deleted: %v, want not found", err)
@@ -318,11 +317,7 @@ func TestVersions(t *testing.T) {
 
 // Definitions outlive the process.
 func TestLoad(t *testing.T) {
-	s, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := storetest.New(t, store.Config{})
 	p := planeOver(t, s)
 	p.do("POST", definitionsPath, widgets()).want(201)
 	p.do("POST", widgetsPath, widget("a", `{"color":"green"}`)).want(201)

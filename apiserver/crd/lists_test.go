@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/require"
 )
 
 // A list over all namespaces has the order of Kubernetes' keys in etcd, also across pages: a-b/…
@@ -74,18 +75,12 @@ func (p *plane) firstEvent(revision string) string {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet,
 		"http://plane"+widgetsPath+"?watch=1&resourceVersion="+revision, nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	resp, err := (&inprocess.Transport{Handler: p.handler}).RoundTrip(req)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	defer resp.Body.Close()
 	line, err := bufio.NewReader(resp.Body).ReadString('\n')
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	return line
 }
 

@@ -12,6 +12,8 @@ import (
 	"k8s.io/kube-openapi/pkg/schemaconv"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	merge "sigs.k8s.io/structured-merge-diff/v6/schema"
+
+	"kelson.dev/internal/require"
 )
 
 // The models of this package produce the same merge schema as the documents that Kubernetes builds.
@@ -32,9 +34,7 @@ func TestModelsMatchKubernetes(t *testing.T) {
 		"preserves": `{"type":"object","x-kubernetes-preserve-unknown-fields":true}`,
 	} {
 		props := &apiextensionsv1.JSONSchemaProps{}
-		if err := json.Unmarshal([]byte(text), props); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(text), props))
 		definition := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "example.com",
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Kind: "Thing",
@@ -47,17 +47,11 @@ func TestModelsMatchKubernetes(t *testing.T) {
 		definition.Status.AcceptedNames = definition.Spec.Names
 		c := compile(&Definitions{}, definition, 1)
 		structural, err := c.versions["v1"].structural()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		theirs, err := builder.BuildOpenAPIV3(definition, "v1", builder.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		shared, err := metadataModels(sharedScheme())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ours := map[string]*spec.Schema{"com.example.v1.Thing": modelOf(structural, c.gvk("v1"))}
 		for name, s := range shared {
 			ours[name] = s
@@ -77,9 +71,7 @@ func TestModelsMatchKubernetes(t *testing.T) {
 func mergeTypes(t *testing.T, models map[string]*spec.Schema) map[string]merge.Atom {
 	t.Helper()
 	s, err := schemaconv.ToSchemaFromOpenAPI(models, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out := map[string]merge.Atom{}
 	for _, def := range s.Types {
 		sortFields(&def.Atom)

@@ -9,15 +9,14 @@ import (
 
 	"kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/internal/crdtest"
+	"kelson.dev/internal/require"
 )
 
 // TestNoFastPaths checks that Config.NoFastPaths reaches every fast path of custom kinds, and that
 // a kind with fast paths, compiled from the same stored definition, keeps them.
 func TestNoFastPaths(t *testing.T) {
 	var definition apiextensionsv1.CustomResourceDefinition
-	if err := json.Unmarshal([]byte(crdtest.Definition), &definition); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(crdtest.Definition), &definition))
 	stored := &definitionRevision{revision: 1, definition: &definition}
 	for _, off := range []bool{true, false} {
 		c := stored.compile(&Definitions{noFastPaths: off})
@@ -27,13 +26,9 @@ func TestNoFastPaths(t *testing.T) {
 		}
 		object := crdtest.Widget(metadata(), map[string]any{"spec": map[string]any{"count": int64(1)}})
 		rules, err := c.versions["v1"].rules()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		manager, err := c.models.manager("v1", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, tracks := manager.(*managedfields.MapManager)
 		_, parsed := c.parseTree([]byte(`{"a":1}`))
 		_, merged := (&codec{compiled: c, hub: "v1"}).MergePatch([]byte(crdtest.Text(object)),

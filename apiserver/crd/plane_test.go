@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -28,6 +27,8 @@ import (
 	"kelson.dev/apiserver/resource"
 	verbs "kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // plane is a control plane that serves only definitions and their kinds.
@@ -42,11 +43,7 @@ type plane struct {
 
 func newPlane(t testing.TB, change ...func(*crd.Config)) *plane {
 	t.Helper()
-	s, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := storetest.New(t, store.Config{})
 	return planeOver(t, s, change...)
 }
 
@@ -64,13 +61,9 @@ func planeOver(t testing.TB, s *store.Store, change ...func(*crd.Config)) *plane
 	}
 	var err error
 	p.definitions, err = crd.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.registry.Put(p.definitions.Resource())
-	if err := p.definitions.Load(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.definitions.Load())
 	disco := discovery.New(discovery.Config{Registry: p.registry})
 	schemas := openapi.New(openapi.Config{Registry: p.registry, Custom: p.definitions, Packed: packedDocuments(t)})
 	info := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
@@ -103,9 +96,7 @@ func planeOver(t testing.TB, s *store.Store, change ...func(*crd.Config)) *plane
 func packedDocuments(t testing.TB) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "kubernetes", "openapispec", "kubernetes.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(data)
 }
 
@@ -147,22 +138,14 @@ func (p *plane) do(method, path, body string, header ...string) *answer {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), method, "http://plane"+path,
 		bytes.NewBufferString(body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	req.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
 	resp, err := (&inprocess.Transport{Handler: p.handler}).RoundTrip(req)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
+	data := require.Body(p.t, resp)
 	a := &answer{t: p.t, code: resp.StatusCode, header: resp.Header, body: data}
 	parsed, _ := utilnet.ParseWarningHeaders(resp.Header.Values("Warning"))
 	for _, w := range parsed {
@@ -198,9 +181,7 @@ func (a *answer) field(path string) any {
 func field(t testing.TB, u *unstructured.Unstructured, path string) any {
 	t.Helper()
 	v, _, err := unstructured.NestedFieldNoCopy(u.Object, strings.Split(path, ".")...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return v
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/require"
 )
 
 // watching is a watch whose events a test collects.
@@ -31,13 +32,9 @@ func (w *watching) state() ([]string, bool) {
 func (p *plane) watch(path string) *watching {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://plane"+path+"?watch=1", nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	resp, err := (&inprocess.Transport{Handler: p.handler}).RoundTrip(req)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	if resp.StatusCode != http.StatusOK {
 		p.t.Fatalf("watch %s: %s", path, resp.Status)
 	}

@@ -5,8 +5,6 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"strings"
@@ -21,34 +19,9 @@ import (
 
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/pipes"
+	"kelson.dev/internal/require"
 )
-
-// pipes is a listener for connections within the process.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case p.conns <- server:
-		return client, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
 
 // serveWebhook answers conversion reviews with convert, over TLS. It returns its CA bundle and a
 // dial function.
@@ -87,30 +60,14 @@ func serveHandler(t *testing.T, handle http.HandlerFunc) (caBundle []byte, dial 
 	string, string) (net.Conn, error)) {
 	t.Helper()
 	authority, err := pki.NewAuthority("test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pair, err := authority.Server("hook.example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: handle}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = server.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{certificate}}))
-	}()
-	t.Cleanup(func() {
-		close(l.done)
-		server.Close()
-		<-ended
-	})
-	return authority.PEM, l.dial
+	require.NoError(t, err)
+	l, stop := pipes.Serve(handle, &tls.Config{Certificates: []tls.Certificate{certificate}})
+	t.Cleanup(stop)
+	return authority.PEM, l.Dial
 }
 
 // withWebhookDial makes the control plane call webhooks through dial.

@@ -16,6 +16,7 @@ import (
 
 	"kelson.dev/apiserver/internal/crdtest"
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 )
 
 // generator extends crdtest's generator with metadata and values that the library may reject.
@@ -59,10 +60,8 @@ func TestShortcutMatchesLibrary(t *testing.T) {
 
 func shortcutMatchesLibrary(t *testing.T, rule string) {
 	var definition apiextensionsv1.CustomResourceDefinition
-	if err := json.Unmarshal([]byte(strings.Replace(crdtest.Definition, `"spec":{"type":"object",`,
-		`"spec":{"type":"object",`+rule, 1)), &definition); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(strings.Replace(crdtest.Definition, `"spec":{"type":"object",`,
+		`"spec":{"type":"object",`+rule, 1)), &definition))
 	klog.SetLogger(logr.Discard()) // the library logs duplicate list entries
 	t.Cleanup(klog.ClearLogger)
 	seed := randomtest.Seed(t)

@@ -13,6 +13,7 @@ import (
 
 	"kelson.dev/apiserver/discovery"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 )
 
 // Groups are ordered by priority, then name, and versions by priority, then Kubernetes' order.
@@ -41,9 +42,7 @@ func TestOrderOfOtherGroups(t *testing.T) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, req)
 		if w.Code == http.StatusOK {
-			if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), into))
 		}
 		return w.Code
 	}

@@ -7,14 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kelson.dev/apiserver/internal/crdtest"
+	"kelson.dev/internal/require"
 )
 
 // BenchmarkMapManager measures the writes of a custom object that its manager has applied.
 func BenchmarkMapManager(b *testing.B) {
 	manager, err := codecOf(b).FieldManager("v1", "")
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	config := func(count int64) *unstructured.Unstructured {
 		return crdtest.Widget(map[string]any{"name": "w", "labels": map[string]any{"app": "web"}},
 			map[string]any{"spec": map[string]any{
@@ -26,9 +25,7 @@ func BenchmarkMapManager(b *testing.B) {
 	empty := crdtest.Widget(nil, nil)
 	delete(empty.Object, "metadata")
 	applied, err := manager.Apply(empty, config(1), "op", false)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	live := applied.(*unstructured.Unstructured)
 	live.SetUID("u")
 	withPorts := func(port int64) *unstructured.Unstructured {
@@ -40,18 +37,15 @@ func BenchmarkMapManager(b *testing.B) {
 		return u
 	}
 	withKeys, err := manager.Apply(empty, withPorts(1), "op", false)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	liveWithPorts := withKeys.(*unstructured.Unstructured)
 	liveWithPorts.SetUID("u")
 	apply := func(live, config *unstructured.Unstructured) func(*testing.B) {
 		return func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := manager.Apply(live, config, "op", false); err != nil {
-					b.Fatal(err)
-				}
+				_, err := manager.Apply(live, config, "op", false)
+				require.NoError(b, err)
 			}
 		}
 	}
@@ -63,15 +57,11 @@ func BenchmarkMapManager(b *testing.B) {
 		next := live.DeepCopy()
 		next.Object["spec"].(map[string]any)["count"] = int64(3)
 		text, err := json.Marshal(next.Object["metadata"])
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		for b.Loop() {
 			b.StopTimer()
 			var metadata map[string]any
-			if err := json.Unmarshal(text, &metadata); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, json.Unmarshal(text, &metadata))
 			metadata["managedFields"] = live.Object["metadata"].(map[string]any)["managedFields"]
 			next.Object["metadata"] = metadata
 			b.StartTimer()

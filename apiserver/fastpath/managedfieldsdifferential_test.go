@@ -25,25 +25,21 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 )
 
 // codecOf creates the definition of [crdtest.Definition] and returns the codec of its kind.
 func codecOf(t testing.TB) resource.Codec {
 	t.Helper()
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
+	st := storetest.New(t, store.Config{})
 	registry := resource.NewRegistry()
 	verbs := rest.New(rest.Config{Store: st, Registry: registry})
 	definitions, err := crd.New(crd.Config{Store: st, Registry: registry, Objects: func() resource.Objects {
 		return verbs
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	registry.Put(definitions.Resource())
 	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	req := httptest.NewRequestWithContext(request.WithRequestInfo(context.Background(), &request.RequestInfo{
@@ -78,9 +74,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 		var cache *managedfields.Cache
 		managers := func(subresource string) (ours, library resource.FieldManager) {
 			m, err := codec.FieldManager("v1", subresource)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			config := m.(*managedfields.MapManager).MapConfig
 			library, cache = config.Library, config.Cache
 			config.Library = counting{library, &calls}
@@ -168,9 +162,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 				kept(got)
 				// As it comes from the store.
 				content, err := cache.Parse([]byte(crdtest.Text(got)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				live = &unstructured.Unstructured{Object: content}
 				live.SetUID("u")
 				live.SetResourceVersion(fmt.Sprint(step + 1))
@@ -191,9 +183,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 func TestAppliesWithoutFields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := codecOf(t).FieldManager("v1", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, spec := range []map[string]any{nil, {}} {
 			created := m.UpdateNoErrors(&unstructured.Unstructured{
 				Object: map[string]any{"apiVersion": crdtest.Widget(nil, nil).Object["apiVersion"], "kind": "Widget"}},
@@ -204,14 +194,10 @@ func TestAppliesWithoutFields(t *testing.T) {
 				config.Object["spec"] = spec
 			}
 			got, err := m.Apply(created.DeepCopyObject(), config.DeepCopy(), "bob", true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			want, err := m.(*managedfields.MapManager).Library.Apply(created.DeepCopyObject(), config.DeepCopy(), "bob",
 				true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got, want := crdtest.Text(got.(*unstructured.Unstructured)),
 				crdtest.Text(want.(*unstructured.Unstructured)); got != want {
 				t.Errorf("spec %v: got  %s\nwant %s", spec, got, want)
@@ -247,9 +233,7 @@ func (c counting) Apply(live, config runtime.Object, by string, force bool) (run
 // even convert the objects to the merge library's values.
 func TestAppliesNeedNoLibrary(t *testing.T) {
 	m, err := codecOf(t).FieldManager("v1", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config := m.(*managedfields.MapManager).MapConfig
 	library, calls, converted := config.Library, 0, 0
 	config.Library = counting{library, &calls}
@@ -271,16 +255,12 @@ func TestAppliesNeedNoLibrary(t *testing.T) {
 		t.Helper()
 		calls, converted = 0, 0
 		got, err := manager.Apply(live.DeepCopy(), next.DeepCopy(), by, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if calls > 0 || converted > 0 {
 			t.Errorf("apply by %s: %d calls of the library, %d conversions", by, calls, converted)
 		}
 		want, err := library.Apply(live.DeepCopy(), next.DeepCopy(), by, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		live = got.(*unstructured.Unstructured)
 		if shown, wanted := crdtest.Text(live), crdtest.Text(want.(*unstructured.Unstructured)); shown != wanted {
 			t.Fatalf("apply by %s\ngot  %s\nwant %s", by, shown, wanted)

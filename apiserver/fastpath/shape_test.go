@@ -16,23 +16,18 @@ import (
 
 	"kelson.dev/apiserver/fastpath/shape"
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 )
 
 func structural(t *testing.T, schema string) *structuralschema.Structural {
 	t.Helper()
 	var v1 apiextensionsv1.JSONSchemaProps
-	if err := json.Unmarshal([]byte(schema), &v1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(schema), &v1))
 	var props apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&v1, &props,
-		nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&v1, &props,
+		nil))
 	s, err := structuralschema.NewStructural(&props)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
@@ -140,9 +135,7 @@ func TestFromTyped(t *testing.T) {
     - {name: port, type: {scalar: numeric}}
     - {name: protocol, type: {scalar: string}, default: TCP}
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	root := parser.Type("root")
 	s := shape.FromTyped(&root)
 	if self, _ := s.Member("self"); self != s || !s.Keyed {
@@ -220,15 +213,11 @@ func TestAdaptersAgree(t *testing.T) {
 	}
 	for range 300 {
 		text, err := json.Marshal(object(3, "x", "y", "z"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s := structural(t, string(text))
 		fromStructural := shape.FromStructural(s)
 		types, err := schemaconv.ToSchemaFromOpenAPI(map[string]*spec.Schema{"root": s.ToKubeOpenAPI()}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		name := "root"
 		fromTyped := shape.FromTyped(&typed.ParseableType{Schema: types, TypeRef: smd.TypeRef{NamedType: &name}})
 		for _, name := range []string{"x", "y", "z"} {

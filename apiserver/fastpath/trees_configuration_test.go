@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"kelson.dev/apiserver/fastpath/trees"
+	"kelson.dev/internal/require"
 )
 
 var configurations = []string{
@@ -50,12 +51,8 @@ func agree(t *testing.T, body []byte) bool {
 		return false
 	}
 	want, strict := map[string]any{}, map[string]any{}
-	if err := yaml.Unmarshal(body, &want); err != nil {
-		t.Fatalf("%q is not YAML: %v", body, err)
-	}
-	if err := yaml.UnmarshalStrict(body, &strict); err != nil {
-		t.Fatalf("%q: strictly: %v", body, err)
-	}
+	require.NoErrorf(t, yaml.Unmarshal(body, &want), "%q is not YAML", body)
+	require.NoErrorf(t, yaml.UnmarshalStrict(body, &strict), "%q: strictly", body)
 	if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
 		t.Fatalf("%q: %#v, as YAML %#v", body, got, want)
 	}

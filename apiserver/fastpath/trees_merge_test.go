@@ -8,6 +8,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/internal/tree"
 
 	"kelson.dev/apiserver/fastpath/trees"
@@ -33,9 +34,7 @@ func FuzzMergePatch(f *testing.F) {
 			return
 		}
 		want, err := jsonpatch.MergePatch([]byte(object), []byte(patch))
-		if err != nil {
-			t.Fatalf("the library rejects %s with %s: %v", object, patch, err)
-		}
+		require.NoErrorf(t, err, "the library rejects %s with %s", object, patch)
 		if !reflect.DeepEqual(decoded(t, got), decoded(t, want)) {
 			t.Errorf("%s with %s is %s, want %s", object, patch, got, want)
 		}
@@ -47,8 +46,6 @@ func decoded(t *testing.T, data []byte) (value any) {
 	t.Helper()
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	if err := d.Decode(&value); err != nil {
-		t.Fatalf("%s: %v", data, err)
-	}
+	require.NoErrorf(t, d.Decode(&value), "%s", data)
 	return value
 }

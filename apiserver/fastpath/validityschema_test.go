@@ -10,6 +10,7 @@ import (
 
 	"kelson.dev/apiserver/fastpath/validity"
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 )
 
 // For random schemas, every value that Valid accepts is valid to the library, and Valid accepts
@@ -75,9 +76,7 @@ func TestCertain(t *testing.T) {
 		{`{"oneOf":[{"type":"integer"}]}`, `4`, false},
 	} {
 		schema := &spec.Schema{}
-		if err := json.Unmarshal([]byte(c.schema), schema); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(c.schema), schema))
 		if got := validity.Compile(schema).Valid(parsed(t, c.value)); got != c.want {
 			t.Errorf("Valid(%s) with schema %s: %v, want %v", c.value, c.schema, got, c.want)
 		}
@@ -86,9 +85,7 @@ func TestCertain(t *testing.T) {
 
 func parsed(t *testing.T, text string) (value any) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(text), &value))
 	return whole(value)
 }
 

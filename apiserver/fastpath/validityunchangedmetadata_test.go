@@ -11,6 +11,7 @@ import (
 	"kelson.dev/apiserver/fastpath/validity"
 	"kelson.dev/apiserver/internal/crdtest"
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 )
 
 // TestUnchangedMetadataMatchesLibrary checks that metadata which UnchangedMetadata accepts passes
@@ -46,9 +47,7 @@ func TestUnchangedMetadataMatchesLibrary(t *testing.T) {
 		if err != nil || len(unknown) > 0 {
 			t.Fatalf("%v: %v %v", metadata, unknown, err)
 		}
-		if err := objectmeta.SetObjectMeta(object, typed); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, objectmeta.SetObjectMeta(object, typed))
 		if !reflect.DeepEqual(object["metadata"], metadata) {
 			t.Fatalf("%v\nbecame\n%v", metadata, object["metadata"])
 		}

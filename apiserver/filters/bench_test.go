@@ -14,6 +14,7 @@ import (
 
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/filters"
+	"kelson.dev/internal/require"
 )
 
 // The cost of the pipeline before the handler of a small GET, and of a whole small GET over HTTPS
@@ -51,9 +52,7 @@ func BenchmarkBeforeDispatch(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				resp, err := client.Get(server.URL + path)
-				if err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, err)
 				_, _ = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
 			}

@@ -22,16 +22,14 @@ import (
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/flowcontrol"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // tenants returns a chain whose requests take 10 ms of virtual time.
 func tenants(t *testing.T, cfg filters.Config,
 	seats int) (c *filters.Chain, serve func(name, method, path string) *httptest.ResponseRecorder) {
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
+	st := storetest.New(t, store.Config{})
 	for key, obj := range map[store.Key]any{
 		{Resource: "flowschemas.flowcontrol.apiserver.k8s.io",
 			Name: "global-default"}: bootstrap.SuggestedFlowSchemaGlobalDefault,
@@ -39,15 +37,12 @@ func tenants(t *testing.T, cfg filters.Config,
 			Name: "global-default"}: bootstrap.SuggestedPriorityLevelConfigurationGlobalDefault,
 	} {
 		data, err := json.Marshal(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if seats == 1 {
 			continue // all users share the level catch-all, which has no queues
 		}
-		if _, err := st.Commit(t.Context(), store.Op{Key: key, Data: data}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = st.Commit(t.Context(), store.Op{Key: key, Data: data})
+		require.NoError(t, err)
 	}
 	if seats > 0 {
 		cfg.FlowControl = flowcontrol.New(flowcontrol.Config{Store: st, Seats: seats})

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kelson.dev/internal/require"
 )
 
 // kubernetes is the parser that Info must agree with.
@@ -80,8 +82,7 @@ func BenchmarkInfo(b *testing.B) {
 	req := httptest.NewRequest("GET", "/api/v1/namespaces/default/pods/web-5d4f", nil)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Info(req); err != nil {
-			b.Fatal(err)
-		}
+		_, err := Info(req)
+		require.NoError(b, err)
 	}
 }

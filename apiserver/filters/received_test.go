@@ -17,6 +17,7 @@ import (
 
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/require"
 )
 
 const configMaps = "http://kelson/api/v1/namespaces/x/configmaps"
@@ -97,9 +98,7 @@ func TestUnreadResponse(t *testing.T) {
 			})})
 		req, _ := http.NewRequestWithContext(t.Context(), "GET", configMaps+"?large=1", nil)
 		resp, err := (&inprocess.Transport{Handler: c}).RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if code, _ := send(t.Context(), c, "GET", configMaps, nil); code != 429 {
 			t.Errorf("request while the client does not read: %d", code)
 		}
@@ -123,9 +122,7 @@ func TestSlowReader(t *testing.T) {
 		read := func(every time.Duration) (n int, err error) {
 			req, _ := http.NewRequestWithContext(t.Context(), "GET", configMaps, nil)
 			resp, err := (&inprocess.Transport{Handler: c}).RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer resp.Body.Close()
 			part := make([]byte, 64<<10)
 			for err == nil {

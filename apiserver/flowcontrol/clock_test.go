@@ -11,6 +11,7 @@ import (
 
 	"kelson.dev/apiserver/flowcontrol"
 	"kelson.dev/apiserver/internal/clocks"
+	"kelson.dev/internal/require"
 )
 
 // jumps are changes of the machine's clock.
@@ -71,9 +72,7 @@ func TestBorrowingWhenTheClockIsSet(t *testing.T) {
 				c.SetClock(jump)
 			}
 			ticket, err := begin(t, c, fmt.Sprint("user-", i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			tickets = append(tickets, ticket)
 		}
 		got := seatsOf(t, c, "current_limit_seats", "global-default")

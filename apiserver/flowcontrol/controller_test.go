@@ -28,6 +28,7 @@ import (
 
 	"kelson.dev/apiserver/flowcontrol"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 const (
@@ -41,23 +42,18 @@ func put(t testing.TB, st *store.Store, resource string, obj metav1.Object, dele
 	op := store.Op{Key: store.Key{Resource: resource, Name: obj.GetName()}, Expect: store.AnyRevision}
 	if !deleted {
 		data, err := json.Marshal(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		op.Data = data
 	}
-	if _, err := st.Commit(t.Context(), op); err != nil {
-		t.Fatal(err)
-	}
+	_, err := st.Commit(t.Context(), op)
+	require.NoError(t, err)
 }
 
 // newStore returns a store with the objects that a control plane creates at its start.
 func newStore(t testing.TB) *store.Store {
 	t.Helper()
 	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, list := range [][]*flowcontrolv1.PriorityLevelConfiguration{bootstrap.MandatoryPriorityLevelConfigurations,
 		bootstrap.SuggestedPriorityLevelConfigurations} {
 		for _, pl := range list {
@@ -133,9 +129,7 @@ func TestFloodWaits(t *testing.T) {
 		synctest.Wait()
 		start := time.Now()
 		ticket, err := begin(t, c, "ann")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if took := time.Since(start); took > 2*time.Second {
 			t.Errorf("another user waited %s", took)
 		}
@@ -190,9 +184,7 @@ apiserver_flowcontrol_dispatched_requests_total{flow_schema="system-nodes",prior
 func histogramOf(t *testing.T, registry *prometheus.Registry, metric, level string) *dto.Histogram {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == "apiserver_flowcontrol_"+metric &&
@@ -211,9 +203,7 @@ func seatsOf(t *testing.T, c *flowcontrol.Controller, metric, level string) floa
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c)
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == "apiserver_flowcontrol_"+metric && m.GetLabel()[0].GetValue() == level {
@@ -234,16 +224,12 @@ func TestRatios(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(c)
 		first, err := begin(t, c, "ann")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		limit := seatsOf(t, c, "current_limit_seats", "global-default")
 		executes := func(d time.Duration) float64 { return float64(d) / limit }
 		time.Sleep(3 * time.Second)
 		second, err := begin(t, c, "ann")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		time.Sleep(2 * time.Second)
 		first.Release()
 		second.Release()
@@ -297,9 +283,7 @@ func TestRatios(t *testing.T) {
 func waitingOf(t *testing.T, registry *prometheus.Registry, level string) *dto.Histogram {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == "apiserver_flowcontrol_priority_level_request_utilization" &&
@@ -320,9 +304,7 @@ func TestBorrowing(t *testing.T) {
 		defer st.Close()
 		c := flowcontrol.New(flowcontrol.Config{Store: st, Seats: 600})
 		ticket, err := begin(t, c, "ann")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ticket.Release()
 		const nominal = 49 // 600 seats × 20 of 245 shares
 		if n := seatsOf(t, c, "nominal_limit_seats", "global-default"); n != nominal {
@@ -388,9 +370,7 @@ func TestConfigurationAppliesImmediately(t *testing.T) {
 		put(t, st, schemas, mine, false)
 
 		first, err := begin(t, c, "ann")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if schema, level := first.Headers(); schema[0] != "uid-of-mine" || level[0] != "uid-of-one" {
 			t.Errorf("classified as %s, %s", schema, level)
 		}
@@ -405,9 +385,7 @@ func TestConfigurationAppliesImmediately(t *testing.T) {
 		synctest.Wait()
 		put(t, st, levels, one, true)
 		other, err := begin(t, c, "ann") // the level is deleted: global-default applies
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if schema, _ := other.Headers(); schema[0] == "uid-of-mine" {
 			t.Error("a FlowSchema without a level has an effect")
 		}
@@ -421,9 +399,7 @@ func TestConfigurationAppliesImmediately(t *testing.T) {
 
 		put(t, st, levels, one, false)
 		first, err = begin(t, c, "ann")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		one.Spec.Limited.LimitResponse = flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeReject}
 		put(t, st, levels, one, false)
 		if _, err := begin(t, c, "ann"); reason(err) != "concurrency-limit" {
@@ -456,9 +432,7 @@ func BenchmarkBegin(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				var ticket flowcontrol.Ticket
-				if err := c.Begin(&ticket, req, info, u); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, c.Begin(&ticket, req, info, u))
 				ticket.Release()
 			}
 		})

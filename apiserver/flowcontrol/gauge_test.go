@@ -15,6 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing/queueset"
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 	fcrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
+
+	"kelson.dev/internal/require"
 )
 
 // calls is a gauge that records which of its methods were called.
@@ -46,9 +48,7 @@ func TestQueueSetCallsOfGauges(t *testing.T) {
 		cfg := fq.QueuingConfig{Name: "level", DesiredNumQueues: 1, QueueLengthLimit: 2, HandSize: 1}
 		completer, err := queueset.NewQueueSetFactory(eventclock.Real{}).BeginConstruction(cfg,
 			metrics.RatioedGaugePair{RequestsWaiting: &waiting, RequestsExecuting: &executing}, &seats, &demand)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		queues := completer.Complete(fq.DispatchingConfig{ConcurrencyLimit: 1, ConcurrencyDenominator: 1})
 		// start returns false if the request is rejected.
 		start := func(ctx context.Context, latency time.Duration, execute func()) bool {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/require"
 )
 
 func ExampleNetwork() {
@@ -50,17 +51,11 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("dial an address without a listener: %v", err)
 		}
 		one, err := network.Listen("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		two, err := network.Listen("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		services, err := network.Listen(inprocess.Services)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if one.Addr().String() == two.Addr().String() {
 			t.Errorf("two listeners at %v", one.Addr())
 		}
@@ -85,9 +80,7 @@ func TestNetwork(t *testing.T) {
 				conn.Close()
 			}()
 			conn, err := dial(test.address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got, err := io.ReadAll(conn); err != nil || string(got) != test.listener.Addr().String() {
 				t.Errorf("%s: %q, %v", test.address, got, err)
 			}

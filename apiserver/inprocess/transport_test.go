@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/require"
 )
 
 func client(h http.HandlerFunc) *http.Client {
@@ -29,9 +30,7 @@ func TestResponse(t *testing.T) {
 		fmt.Fprintf(w, "got %s", body)
 	})
 	resp, err := c.Post("http://plane/a/b", "text/plain", strings.NewReader("hello"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body)
 	if resp.StatusCode != http.StatusTeapot || resp.Header.Get("X-Path") != "/a/b" || resp.Header.Get("X-Late") != "" ||
@@ -58,9 +57,7 @@ func TestStreamAndCancelInVirtualTime(t *testing.T) {
 			}
 		})
 		resp, err := c.Get("http://plane/watch")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		lines := bufio.NewScanner(resp.Body)
 		for want := range 3 {
 			if !lines.Scan() || lines.Text() != fmt.Sprint(want) {
@@ -82,9 +79,7 @@ func TestContextErrorEndsStream(t *testing.T) {
 		defer cancel()
 		req, _ := http.NewRequestWithContext(ctx, "GET", "http://plane/", nil)
 		resp, err := c.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := io.ReadAll(resp.Body); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("read: %v", err)
 		}
@@ -103,9 +98,7 @@ func TestWriterWaitsForSlowReader(t *testing.T) {
 			}
 		})
 		resp, err := c.Get("http://plane/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		synctest.Wait()
 		if wrote > 512<<10 {
 			t.Fatalf("the handler is %d bytes ahead of a client that reads nothing", wrote)
@@ -124,9 +117,7 @@ func TestAbortedHandlerIsUnexpectedEOF(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	resp, err := c.Get("http://plane/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	if _, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Fatalf("read: %v", err)

@@ -7,14 +7,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // Every row of the table of outgoing calls names a test of its limits that exists.
 func TestTableOfCalls(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "security.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, section, found := strings.Cut(string(page), "### Calls of other servers")
 	if section, _, _ = strings.Cut(section, "\n### "); !found {
 		t.Fatal("no section about calls of other servers")
@@ -61,8 +61,6 @@ func testNames(t *testing.T) map[string]bool {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return all
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/bounded"
+	"kelson.dev/internal/require"
 )
 
 // server answers every request with size bytes.
@@ -24,9 +25,7 @@ func (s server) RoundTrip(*http.Request) (*http.Response, error) {
 func read(t *testing.T, client *http.Client) (int, error) {
 	t.Helper()
 	resp, err := client.Get("http://example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	if got := resp.Header.Get("Retry-After"); got != "1" {
 		t.Errorf("the response asks for a pause of %s seconds", got)
@@ -56,9 +55,7 @@ func TestInside(t *testing.T) {
 	}
 	l := &library{client: &http.Client{Transport: server{11}}, hook: &inner{&http.Client{Transport: server{11}}},
 		empty: nil}
-	if err := errors.Join(bounded.Inside(10, l, "client"), bounded.Inside(10, l, "hook", "Client")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(bounded.Inside(10, l, "client"), bounded.Inside(10, l, "hook", "Client")))
 	for _, client := range []*http.Client{l.client, l.hook.Client} {
 		if n, err := read(t, client); n != 10 || err == nil {
 			t.Errorf("read %d, %v", n, err)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kelson.dev/apiserver/attacktest/bodies"
+	"kelson.dev/internal/require"
 
 	"kelson.dev/apiserver/celtypes"
 )
@@ -107,9 +108,7 @@ func TestMeasure(t *testing.T) {
 	}
 	env, err := cel.NewEnv(cel.OptionalTypes(), ext.Bindings(), ext.TwoVarComprehensions(), ext.Lists(),
 		cel.HomogeneousAggregateLiterals())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for depth := 4; depth <= 13; depth++ {
 		for name, e := range map[string]string{"all": bodies.LargeType(depth),
 			"bind": celBindings("x", "1", "{x%d: x%d}", depth,

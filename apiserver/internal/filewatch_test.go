@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/internal/filewatch"
+	"kelson.dev/internal/require"
 )
 
 func parse(data []byte) (string, error) {
@@ -19,9 +20,7 @@ func parse(data []byte) (string, error) {
 
 func write(t *testing.T, name, content string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 }
 
 func TestChangeAppliesImmediately(t *testing.T) {
@@ -29,9 +28,7 @@ func TestChangeAppliesImmediately(t *testing.T) {
 	write(t, name, "one")
 	var warned []error
 	f, err := filewatch.Open(name, parse, func(err error) { warned = append(warned, err) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	check := func(want string, warnings int) {
 		t.Helper()
 		for range 2 {
@@ -47,25 +44,17 @@ func TestChangeAppliesImmediately(t *testing.T) {
 	check("two", 1)
 	write(t, name, "three")
 	check("three", 1)
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(name))
 	check("three", 2)
 	write(t, name, "four")
 	check("four", 2)
 	long := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(name, long, long); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chtimes(name, long, long))
 	check("four", 2)
 	// Like a mounted ConfigMap: the name is a link, which is replaced.
 	write(t, name+".next", "five")
-	if err := os.Chtimes(name+".next", long, long); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(name+".next", name); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chtimes(name+".next", long, long))
+	require.NoError(t, os.Rename(name+".next", name))
 	check("five", 2)
 }
 
@@ -82,17 +71,11 @@ func TestOpenReportsInvalidFile(t *testing.T) {
 
 func BenchmarkGet(b *testing.B) {
 	name := filepath.Join(b.TempDir(), "f")
-	if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, os.WriteFile(name, []byte("x"), 0o600))
 	long := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(name, long, long); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, os.Chtimes(name, long, long))
 	f, err := filewatch.Open(name, parse, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	f.Get()
 	for b.Loop() {
 		f.Get()

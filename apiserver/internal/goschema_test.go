@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"kelson.dev/apiserver/goschema"
+	"kelson.dev/internal/require"
 )
 
 type base struct {
@@ -61,14 +62,10 @@ func (inner) OpenAPIMerge() map[string][]string {
 
 func TestOf(t *testing.T) {
 	got, err := goschema.Of(reflect.TypeFor[sample]())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	delete(got.Properties["conditions"].Items.Schema.Properties, "message") // enough of it remains
 	data, err := json.Marshal(got)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, want := range []string{
 		`"description":"A sample."`,
 		`"apiVersion":{"type":"string"}`,
@@ -102,9 +99,7 @@ func TestOf(t *testing.T) {
 // Of derives the schema of Kubernetes' largest type.
 func TestOfPod(t *testing.T) {
 	got, err := goschema.Of(reflect.TypeFor[corev1.Pod]())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	containers := got.Properties["spec"].Properties["containers"]
 	if containers.XListType == nil || *containers.XListType != "map" || containers.XListMapKeys[0] != "name" {
 		t.Errorf("containers: %+v", containers)

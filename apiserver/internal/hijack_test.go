@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/serving/hijack"
+	"kelson.dev/internal/require"
 )
 
 // dial connects to a server that hijacks its connections and passes them to serve.
@@ -27,13 +28,10 @@ func dial(t *testing.T, serve func(net.Conn)) *tls.Conn {
 	}))
 	t.Cleanup(server.Close)
 	conn, err := tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: test\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: test\r\n\r\n")
+	require.NoError(t, err)
 	return conn
 }
 
@@ -52,9 +50,8 @@ func TestUnreadInput(t *testing.T) {
 		conn.Close()
 		close(closed)
 	})
-	if _, err := conn.Write(bytes.Repeat([]byte("input\n"), 10_000)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := conn.Write(bytes.Repeat([]byte("input\n"), 10_000))
+	require.NoError(t, err)
 	<-closed
 	if _, err := conn.Write([]byte("more input\n")); err != nil {
 		t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/internal/jsonpatch"
+	"kelson.dev/internal/require"
 )
 
 // Operations on the whole document without a value fail like others.
@@ -18,9 +19,7 @@ func TestNoValue(t *testing.T) {
 		`[{"op":"remove","path":""}]`:                   "doc is missing path",
 	} {
 		ops, err := jsonpatch.Decode([]byte(patch))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		after, err := ops.Apply([]byte(`{"a":1}`))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %s, %v, want %q", patch, after, err, want)
@@ -49,9 +48,7 @@ func TestTooLong(t *testing.T) {
 			`1]},` + operations(10_000, "1")[1:], true},
 	} {
 		patch, err := jsonpatch.Decode([]byte(test.patch))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := jsonpatch.TooLong([]byte(test.before), []byte(test.patch), patch); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}

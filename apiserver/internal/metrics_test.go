@@ -17,14 +17,13 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 func gather(t *testing.T, registry *prometheus.Registry) map[string]*dto.MetricFamily {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all := map[string]*dto.MetricFamily{}
 	for _, f := range families {
 		all[f.GetName()] = f
@@ -35,22 +34,17 @@ func gather(t *testing.T, registry *prometheus.Registry) map[string]*dto.MetricF
 func writeMetrics(t *testing.T, s *store.Store) {
 	t.Helper()
 	op := store.Op{Key: store.Key{Resource: "things.example.com", Name: "a"}, Data: []byte(`{"metadata":{}}`)}
-	if _, err := s.Commit(t.Context(), op); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Commit(t.Context(), op)
+	require.NoError(t, err)
 }
 
 // A store on disk has histograms of syncs, appends and checkpoints, and counts objects by resource.
 // It has no metrics of etcd.
 func TestDisk(t *testing.T) {
 	backend, err := disk.OpenWith(t.TempDir(), disk.Options{CheckpointBytes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := store.Open(store.Config{Backend: backend})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	writeMetrics(t, s)
 	if err := s.Close(); err != nil { // the checkpoint has ended
 		t.Fatal(err)
@@ -90,11 +84,7 @@ func (f *remoteLog) Stats() store.BackendStats {
 func TestShared(t *testing.T) {
 	log := &remoteLog{Shared: storetest.NewLog().Shared(false)}
 	log.requests.Observe(time.Second)
-	s, err := store.Open(store.Config{Shared: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := storetest.New(t, store.Config{Shared: log})
 	writeMetrics(t, s)
 	got := gather(t, metrics.New(s))
 	if h := got["etcd_request_duration_seconds"].GetMetric(); len(h) != 1 || h[0].GetHistogram().GetSampleSum() != 1 ||

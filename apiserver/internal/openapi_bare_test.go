@@ -14,6 +14,7 @@ import (
 
 	"kelson.dev/apiserver/openapi"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 )
 
 // things describes one custom kind, example.com/v1 Thing.
@@ -66,18 +67,15 @@ func TestWithoutPackedDocuments(t *testing.T) {
 	}
 
 	var v2 spec.Swagger
-	if err := json.Unmarshal(get("/openapi/v2", "application/json"), &v2); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(get("/openapi/v2", "application/json"), &v2))
 	if _, ok := v2.Definitions["com.example.v1.Thing"]; !ok || v2.Info.Title != "Things" || v2.Info.Version != "1.2" ||
 		len(v2.Paths.Paths) != 1 {
 		t.Errorf("v2: %v %v %v", v2.Info, v2.Definitions, v2.Paths)
 	}
 	var pb openapiv2.Document
-	if err := proto.Unmarshal(get("/openapi/v2", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"),
-		&pb); err != nil {
-		t.Fatal(err)
-	}
+	err := proto.Unmarshal(get("/openapi/v2", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"),
+		&pb)
+	require.NoError(t, err)
 	if pb.GetInfo().GetTitle() != "Things" || len(pb.GetPaths().GetPath()) != 1 ||
 		len(pb.GetDefinitions().GetAdditionalProperties()) != 1 {
 		t.Errorf("v2 as protobuf: %v", &pb)

@@ -14,6 +14,7 @@ import (
 
 	"kelson.dev/apiserver/openapi"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 )
 
 // get returns a document as a client gets it.
@@ -32,9 +33,7 @@ func get(t *testing.T, handler http.Handler, path, accept string) []byte {
 func part(t *testing.T, gv schema.GroupVersion, doc string) *openapi.Part {
 	t.Helper()
 	p, err := openapi.ParseV2([]byte(doc), gv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -66,9 +65,7 @@ func TestOthers(t *testing.T) {
 		Others: func() *openapi.Others { return current }})
 	var v2 spec.Swagger
 	data := get(t, handler, "/openapi/v2", "application/json")
-	if err := json.Unmarshal(data, &v2); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(data, &v2))
 	if len(v2.Paths.Paths) != 3 || len(v2.Parameters) != 1 {
 		t.Errorf("paths %v, parameters %v", v2.Paths.Paths, v2.Parameters)
 	}
@@ -90,10 +87,8 @@ func TestOthers(t *testing.T) {
 		t.Error(thing.Ref.String())
 	}
 	var pb openapiv2.Document
-	if err := proto.Unmarshal(get(t, handler, "/openapi/v2",
-		"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"), &pb); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, proto.Unmarshal(get(t, handler, "/openapi/v2",
+		"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"), &pb))
 	if len(pb.GetPaths().GetPath()) != 3 || len(pb.GetDefinitions().GetAdditionalProperties()) != 5 {
 		t.Errorf("protobuf: %v", &pb)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"kelson.dev/apiserver/authz/rbac"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 const (
@@ -29,11 +30,7 @@ type state struct {
 }
 
 func open(t testing.TB) state {
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
+	st := storetest.New(t, store.Config{})
 	return state{t, st}
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 
 	"kelson.dev/apiserver/rest/wire"
 )
@@ -19,9 +20,7 @@ func TestEventAround(t *testing.T) {
 		for _, size := range []int{1, 100, 127, 128, 16_383, 16_384, 1 << 20, 3 << 20} {
 			bare := bytes.Repeat([]byte("x"), size)
 			want, err := wire.Event(media, watch.Added, gvk, bare)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			before, after, err := wire.EventAround(media, watch.Added, gvk, size)
 			if got := bytes.Join([][]byte{before, bare, after}, nil); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s, %d bytes: %.200q after %.200q, want %.200q (%v)", media, size, before, after, want, err)

@@ -21,6 +21,7 @@ import (
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 
 	"kelson.dev/apiserver/rest/wire"
 )
@@ -55,9 +56,7 @@ func TestAgreesWithKubernetes(t *testing.T) {
 			var items [][]byte
 			for i := range list.Items {
 				bare, err := wire.Encode(f.Bare(), &list.Items[i])
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				items = append(items, bare)
 			}
 			w := httptest.NewRecorder()
@@ -67,23 +66,17 @@ func TestAgreesWithKubernetes(t *testing.T) {
 				t.Errorf("%s: %s", media, ct)
 			}
 			want, err := runtime.Encode(kubernetes(t, media).Serializer, list)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			same(t, media, w.Body.Bytes(), want)
 		}
 		pod := &pods(1).Items[0]
 		pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 		bare, err := wire.Encode(wire.Format{Media: media}.Bare(), pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		w := httptest.NewRecorder()
 		wire.Object(w, httptest.NewRequest("GET", "/", nil), 200, wire.Format{Media: media}, pod.GroupVersionKind(), bare)
 		want, err := runtime.Encode(kubernetes(t, media).Serializer, pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		same(t, media, w.Body.Bytes(), want)
 	}
 }
@@ -97,9 +90,7 @@ func same(t *testing.T, media string, got, want []byte) {
 	}
 	decode := func(data []byte) runtime.Object {
 		obj, err := runtime.Decode(kubernetes(t, media).Serializer, data)
-		if err != nil {
-			t.Fatalf("%s: %v", media, err)
-		}
+		require.NoErrorf(t, err, "%s", media)
 		return obj
 	}
 	if g, w := fmt.Sprintf("%+v", decode(got)), fmt.Sprintf("%+v", decode(want)); g != w ||
@@ -116,23 +107,16 @@ func TestEvent(t *testing.T) {
 	pod.SetGroupVersionKind(kind)
 	for _, media := range []string{resource.MediaJSON, resource.MediaProtobuf, resource.MediaCBOR} {
 		bare, err := wire.Encode(media, pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got, err := wire.Event(media, watch.Added, kind, bare)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		info := kubernetes(t, media)
 		inner, err := runtime.Encode(info.Serializer, pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var want bytes.Buffer
 		event := &metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: inner}}
-		if err := info.StreamSerializer.Encode(event, info.StreamSerializer.Framer.NewFrameWriter(&want)); err != nil {
-			t.Fatal(err)
-		}
+		err = info.StreamSerializer.Encode(event, info.StreamSerializer.Framer.NewFrameWriter(&want))
+		require.NoError(t, err)
 		// Kubernetes repeats the tag for the object in the event, without further information
 		if media == resource.MediaCBOR {
 			if len(got) == 0 || got[0] != 0xd9 {

@@ -10,29 +10,22 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 )
 
 // Serving certificates are valid for their hosts, and client certificates carry name and groups. A
 // client certificate can't be used to serve.
 func TestIssuedCertificatesVerify(t *testing.T) {
 	ca, err := pki.NewAuthority("kelson-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server, err := ca.Server("localhost", "127.0.0.1", "kubernetes.default.svc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err := ca.Client("admin", "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 
 	leaf := func(p pki.KeyPair) *x509.Certificate {
 		pair, err := tls.X509KeyPair(p.CertPEM, p.KeyPEM)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return pair.Leaf
 	}
 	for _, host := range []string{"localhost", "127.0.0.1", "kubernetes.default.svc"} {
@@ -58,13 +51,9 @@ func TestIssuedCertificatesVerify(t *testing.T) {
 func TestOpenAuthorityReusesFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	first, err := pki.OpenAuthority(dir, "kelson-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again, err := pki.OpenAuthority(dir, "kelson-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !first.Certificate.Equal(again.Certificate) {
 		t.Error("the authority differs after it was opened again")
 	}
@@ -75,32 +64,21 @@ func TestOpenAuthorityReusesFiles(t *testing.T) {
 
 func TestOpenAuthorityRefusesDamagedFiles(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "ca.key"), []byte("not a key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	_, err := pki.OpenAuthority(dir, "kelson-ca")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "ca.key"), []byte("not a key"), 0o600))
 	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("damaged key: %v", err)
 	}
-	if err := os.Remove(filepath.Join(dir, "ca.key")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(dir, "ca.key")))
 	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err == nil || !strings.Contains(err.Error(), "ca.key") {
 		t.Errorf("missing key: %v", err)
 	}
 	other, err := pki.NewAuthority("other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	key, err := other.KeyPEM()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "ca.key.new"), key, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "ca.key.new"), key, 0o600))
 	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err == nil || !strings.Contains(err.Error(), "ca.key") {
 		t.Errorf("the key of another authority: %v", err)
 	}
@@ -120,12 +98,9 @@ func TestOpenAuthorityAfterCrash(t *testing.T) {
 		},
 	} {
 		dir := t.TempDir()
-		if _, err := pki.OpenAuthority(dir, "ca"); err != nil {
-			t.Fatal(err)
-		}
-		if err := crash(filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := pki.OpenAuthority(dir, "ca")
+		require.NoError(t, err)
+		require.NoError(t, crash(filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")))
 		first, err := pki.OpenAuthority(dir, "ca")
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -144,9 +119,7 @@ func TestOpenAuthorityAfterCrash(t *testing.T) {
 func TestReadAuthority(t *testing.T) {
 	dir := t.TempDir()
 	made, err := pki.OpenAuthority(dir, "ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	certFile, keyFile := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "ca.key")
 	if read, err := pki.ReadAuthority(certFile, keyFile); err != nil || !read.Certificate.Equal(made.Certificate) {
 		t.Errorf("%v, %v", read, err)
@@ -155,13 +128,9 @@ func TestReadAuthority(t *testing.T) {
 		t.Error("an authority without a key was read")
 	}
 	leaf, err := made.Client("jane")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.WriteFile(certFile, leaf.CertPEM, 0o600),
-		os.WriteFile(keyFile, leaf.KeyPEM, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(os.WriteFile(certFile, leaf.CertPEM, 0o600),
+		os.WriteFile(keyFile, leaf.KeyPEM, 0o600)))
 	if _, err := pki.ReadAuthority(certFile, keyFile); err == nil ||
 		!strings.Contains(err.Error(), "is not an authority") {
 		t.Errorf("a user's certificate: %v", err)

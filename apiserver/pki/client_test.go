@@ -8,27 +8,22 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 )
 
 // A new certificate in the files is presented without a restart. While the files are invalid, the
 // last valid certificate is presented.
 func TestClientFilesAreReadAgain(t *testing.T) {
 	authority, err := pki.NewAuthority("test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	issue := func(name string) {
 		t.Helper()
 		pair, err := authority.Client(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for file, data := range map[string][]byte{cert: pair.CertPEM, key: pair.KeyPEM} {
-			if err := os.WriteFile(file, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(file, data, 0o600))
 		}
 	}
 	if _, err := pki.ClientFiles(cert, key); err == nil {
@@ -36,9 +31,7 @@ func TestClientFilesAreReadAgain(t *testing.T) {
 	}
 	issue("one")
 	present, err := pki.ClientFiles(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := func(name string) {
 		t.Helper()
 		if pair, err := present(nil); err != nil || pair.Leaf.Subject.CommonName != name {
@@ -48,18 +41,14 @@ func TestClientFilesAreReadAgain(t *testing.T) {
 	want("one")
 	issue("two")
 	want("two")
-	if err := os.WriteFile(key, []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(key, []byte("half"), 0o600))
 	want("two")
 }
 
 func TestClientCertificatesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		authority, err := pki.NewAuthority("test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		present := authority.ClientCertificate("front-proxy")
 		first, err := present(nil)
 		if err != nil || first.Leaf.Subject.CommonName != "front-proxy" {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // Certificates are replaced when the clock is set to a time at which they are not valid.
@@ -23,21 +25,15 @@ func TestCertificatesWhenTheClockIsSet(t *testing.T) {
 // Certificates stay valid when the clock is set to that of another time zone.
 func TestCertificatesInAnotherTimeZone(t *testing.T) {
 	authority, err := NewAuthority("ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, clientErr := authority.Client("admin")
 	server, serverErr := authority.Server("localhost")
-	if err := errors.Join(clientErr, serverErr); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(clientErr, serverErr))
 	for name, certPEM := range map[string][]byte{"authority": authority.PEM, "client": client.CertPEM,
 		"server": server.CertPEM} {
 		block, _ := pem.Decode(certPEM)
 		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, zone := range []time.Duration{-14 * time.Hour, 14 * time.Hour} {
 			_, err := cert.Verify(x509.VerifyOptions{
 				Roots: authority.Pool(), CurrentTime: time.Now().Add(zone),

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 )
 
 // An authority or key that could not be written because the disk was full is created when there is
@@ -24,9 +25,7 @@ func TestFullDisk(t *testing.T) {
 	page := int64(os.Getpagesize())
 	for left := range int64(2) {
 		f, err := os.Create(ballast)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for err == nil {
 			_, err = f.Write(make([]byte, page))
 		}
@@ -48,14 +47,10 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("a key on the full disk: %v", err)
 			}
 		}
-		if err := os.Remove(ballast); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(ballast))
 	}
 	made, err := pki.OpenAuthority(files, "ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if read, err := pki.OpenAuthority(files, "ca"); err != nil || !read.Certificate.Equal(made.Certificate) {
 		t.Error(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 )
 
 // OpenKey creates a key once, readable only by its owner, and returns it from then on. A broken
@@ -14,9 +15,7 @@ import (
 func TestOpenKeyReusesFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pki", "sa.key")
 	made, err := pki.OpenKey(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again, err := pki.OpenKey(file)
 	if err != nil || !made.Public().(*ecdsa.PublicKey).Equal(again.Public()) {
 		t.Errorf("the second call returned a different key: %v", err)
@@ -28,9 +27,7 @@ func TestOpenKeyReusesFile(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info.Mode(), err)
 	}
-	if err := os.WriteFile(file, []byte("no key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("no key"), 0o600))
 	if _, err := pki.OpenKey(file); err == nil {
 		t.Error("a broken key was replaced")
 	}
@@ -42,13 +39,9 @@ func TestOpenKeyReusesFile(t *testing.T) {
 // ReadPublicKeys also reads the key of a certificate.
 func TestPublicKeysOfCertificates(t *testing.T) {
 	ca, err := pki.NewAuthority("sa")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "sa.crt")
-	if err := os.WriteFile(file, ca.PEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, ca.PEM, 0o600))
 	keys, err := pki.ReadPublicKeys(file)
 	if err != nil || len(keys) != 1 || !ca.Certificate.PublicKey.(*ecdsa.PublicKey).Equal(keys[0]) {
 		t.Errorf("%v %v", keys, err)

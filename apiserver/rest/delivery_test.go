@@ -6,30 +6,24 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // A write is answered while a watch still sends its event. The next write waits for this event,
 // also if it writes another resource.
 func TestDeliveries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := storetest.New(t, store.Config{})
 		write := func(resource, name string) []*store.Object {
 			op := store.Op{Key: store.Key{Resource: resource, Name: name}, Data: []byte(`{"metadata":{}}`)}
 			objs, err := s.Commit(t.Context(), op)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return objs
 		}
 		write("namespaces", "a")
 		watch, err := s.Watch("namespaces", s.Snapshot().Revision())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		watch.Delivered()
 		defer watch.Leave()
 

@@ -6,6 +6,7 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/internal/tree"
 )
 
@@ -29,21 +30,13 @@ func FuzzMergeTree(f *testing.F) {
 			return
 		}
 		want, err := jsonpatch.MergePatch([]byte(document), []byte(patch))
-		if err != nil {
-			t.Fatalf("the library refuses: %v", err)
-		}
+		require.NoErrorf(t, err, "the library refuses")
 		var wanted map[string]any
-		if err := json.Unmarshal(want, &wanted); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(want, &wanted))
 		got, err := json.Marshal(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var back map[string]any
-		if err := json.Unmarshal(got, &back); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(got, &back))
 		if !tree.Same(back, wanted) {
 			t.Errorf("%s with %s is %s, want %s", document, patch, got, want)
 		}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 func TestSetRevision(t *testing.T) {
@@ -43,9 +45,7 @@ func FuzzSetRevision(f *testing.F) {
 		if json.Unmarshal(data, &before) != nil {
 			return
 		}
-		if err := json.Unmarshal(out, &after); err != nil {
-			t.Fatalf("%s became %s: %v", data, out, err)
-		}
+		require.NoErrorf(t, json.Unmarshal(out, &after), "%s became %s", data, out)
 		if reflect.DeepEqual(before, after) {
 			return
 		}

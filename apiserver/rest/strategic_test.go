@@ -8,15 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"kelson.dev/apiserver/attacktest/bodies"
+	"kelson.dev/internal/require"
 )
 
 // A strategic merge is refused before it begins if the library would compare too many elements, for
 // any form of the patch.
 func TestComparisons(t *testing.T) {
 	schema, err := strategicpatch.NewPatchMetaFromStruct(corev1.ReplicationController{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env := func(list string) string {
 		return `{"spec":{"template":{"spec":{"containers":[{"name":"c","env":` + list + `}]}}}}`
 	}
@@ -55,12 +54,8 @@ func TestComparisons(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for n, want := range map[int]bool{few / 4: false, many: true} {
 				var object, patch map[string]any
-				if err := json.Unmarshal([]byte(test.object(n)), &object); err != nil {
-					t.Fatal(err)
-				}
-				if err := json.Unmarshal([]byte(test.patch(n)), &patch); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, json.Unmarshal([]byte(test.object(n)), &object))
+				require.NoError(t, json.Unmarshal([]byte(test.patch(n)), &patch))
 				var c comparisons
 				if c.merge(object, []map[string]any{patch}, schema); c.tooMany() != want {
 					t.Errorf("%d elements: %d comparisons, want too many: %v", n, c.count, want)
@@ -71,10 +66,9 @@ func TestComparisons(t *testing.T) {
 	t.Run("replaced lists cost nothing", func(t *testing.T) {
 		var object, patch map[string]any
 		for _, v := range []*map[string]any{&object, &patch} {
-			if err := json.Unmarshal([]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"c","args":`+
-				bodies.List(many, `"a%d"`)+`}]}}}}`), v); err != nil {
-				t.Fatal(err)
-			}
+			err := json.Unmarshal([]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"c","args":`+
+				bodies.List(many, `"a%d"`)+`}]}}}}`), v)
+			require.NoError(t, err)
 		}
 		var c comparisons
 		if c.merge(object, []map[string]any{patch}, schema); c.count > 100 {

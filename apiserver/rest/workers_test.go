@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/apiserver/internal/turn"
+	"kelson.dev/internal/require"
 )
 
 func asUser(ctx context.Context, name string, groups ...string) context.Context {
@@ -28,9 +29,7 @@ func TestPlacesOfUsers(t *testing.T) {
 		var leaves []func()
 		for range perUser {
 			work, leave, err := w.enter(mallory, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			turn.Pause(turn.Context(ctx, work)) // for a webhook
 			leaves = append(leaves, leave)
 		}
@@ -51,9 +50,7 @@ func TestPlacesOfUsers(t *testing.T) {
 		for _, other := range []context.Context{asUser(ctx, "ann"), asUser(ctx, "mallory", user.SystemPrivilegedGroup),
 			ctx} {
 			_, leave, err := w.enter(other, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			leave()
 		}
 		leaves[0]()
@@ -67,9 +64,7 @@ func TestPlacesOfUsers(t *testing.T) {
 		}
 		// All places are taken until the deadline.
 		_, leave, err := w.enter(mallory, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, _, err := w.enter(mallory, false); !apierrors.IsTooManyRequests(err) || ctx.Err() == nil {
 			t.Errorf("at the deadline: %v, want 429", err)
 		}
@@ -94,9 +89,7 @@ func TestTurnsOfUsers(t *testing.T) {
 		var computing []*turn.Turn
 		for range turn.Processors {
 			work, leave, err := w.enter(mallory, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer leave()
 			computing = append(computing, work)
 		}

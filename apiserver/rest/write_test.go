@@ -15,6 +15,8 @@ import (
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // plainCodec stores unstructured objects unchanged.
@@ -71,18 +73,12 @@ func (tx *transaction) want(t *testing.T, what string, events ...string) {
 
 // Allocations of a write are undone unless it commits, and reservations of plugins always end.
 func TestWrite(t *testing.T) {
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	h := New(Config{Store: st, Registry: resource.NewRegistry()})
 	ctx := t.Context()
 
 	tx := newTransaction(t, true, false, nil, h)
-	if err := tx.allocateEarly(ctx); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, tx.allocateEarly(ctx))
 	tx.rollback() // as if validation had refused the object
 	tx.rollback()
 	tx.want(t, "refused", "allocate", "undo")
@@ -131,19 +127,13 @@ func TestWrite(t *testing.T) {
 // If the definition of a kind changes during a write, the stored object has the form of the new
 // definition, and the response that of the old one.
 func TestGuard(t *testing.T) {
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	h := New(Config{Store: st, Registry: resource.NewRegistry()})
 	definition := store.Key{Resource: "definitions", Name: "things"}
 	define := func() uint64 {
 		objs, err := st.Commit(t.Context(), store.Op{Key: definition, Data: []byte(`{"metadata":{}}`),
 			Expect: store.AnyRevision})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return objs[0].Revision
 	}
 	old := define()
@@ -197,17 +187,11 @@ func (c twiceCodec) Store(hub runtime.Object) ([]byte, error) {
 
 // An attempt that conflicts is repeated with the newest state, whichever object conflicted.
 func TestRetried(t *testing.T) {
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	h := New(Config{Store: st, Registry: resource.NewRegistry()})
 	key, other := store.Key{Resource: "things", Name: "a"}, store.Key{Resource: "things", Name: "b"}
 	objs, err := st.Commit(t.Context(), store.Op{Key: key, Data: []byte(`{"metadata":{}}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var seen []*store.Object
 	_, err = retried(t.Context(), h, key, func(current *store.Object) (int, error) {
 		switch seen = append(seen, current); len(seen) {

@@ -24,6 +24,7 @@ import (
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
+	"kelson.dev/internal/require"
 )
 
 // victim is a server with few seats and short deadlines, and an ordinary client of it. Its
@@ -46,13 +47,9 @@ const (
 
 func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
 	authority, err := pki.NewAuthority("test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	listener, err := serving.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	large := bytes.Repeat([]byte("x"), 1<<20)
 	v := &victim{tls: &tls.Config{RootCAs: authority.Pool()}}
 	c := filters.New(filters.Config{
@@ -90,9 +87,7 @@ func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
 	})
 	server, err := serving.New(serving.Config{Listener: listener, Handler: c,
 		Certificate: authority.Serving("127.0.0.1"), Drain: c.Shutdown, Grace: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -112,9 +107,7 @@ func newVictim(t *testing.T, timeout, stall time.Duration) *victim {
 // dial opens the attacker's connection.
 func (v *victim) dial(t *testing.T) *clients.Conn {
 	c, err := clients.Dial(v.Addr().String(), v.tls, clients.NoWindow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -125,13 +118,10 @@ func (v *victim) openHTTP1(t *testing.T, request string) *tls.Conn {
 	config := v.tls.Clone()
 	config.NextProtos = []string{"http/1.1"}
 	conn, err := tls.Dial("tcp", v.Addr().String(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	if _, err := io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(conn, request)
+	require.NoError(t, err)
 	return conn
 }
 
@@ -140,14 +130,8 @@ func (v *victim) do(t *testing.T, method, path, body string) (int, string) {
 	t.Helper()
 	req, _ := http.NewRequestWithContext(t.Context(), method, v.URL()+path, strings.NewReader(body))
 	resp, err := v.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	answer := require.Body(t, resp)
 	return resp.StatusCode, string(answer)
 }
 
@@ -171,9 +155,7 @@ const tenants = "/api/v1/namespaces/tenant/configmaps"
 func request(t *testing.T, c *clients.Conn, method, path string, end bool, header ...string) uint32 {
 	t.Helper()
 	id, err := c.Request(method, path, end, header...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return id
 }
 
@@ -257,9 +239,8 @@ func TestUnreadWatchesEndAtShutdown(t *testing.T) {
 		t.Fatal(code, err)
 	}
 	conn := v.openHTTP1(t, "GET /api/v1/watch/namespaces/x/configmaps/endless HTTP/1.1\r\nHost: x\r\n\r\n")
-	if _, err := io.ReadFull(conn, make([]byte, len("HTTP/1.1 200 OK"))); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.ReadFull(conn, make([]byte, len("HTTP/1.1 200 OK")))
+	require.NoError(t, err)
 	if err := v.chain.Shutdown(ctx); err != nil {
 		t.Error(err)
 	}
@@ -275,9 +256,8 @@ func TestUnreadResponsesEndHTTP1(t *testing.T) {
 		conns = append(conns, v.openHTTP1(t, request))
 	}
 	for _, conn := range conns { // until all requests have a seat
-		if _, err := io.ReadFull(conn, make([]byte, len("HTTP/1.1 200 OK"))); err != nil {
-			t.Fatal(err)
-		}
+		_, err := io.ReadFull(conn, make([]byte, len("HTTP/1.1 200 OK")))
+		require.NoError(t, err)
 	}
 	if code, answer := v.do(t, "GET", "/readyz", ""); code != 200 {
 		t.Errorf("GET /readyz: %d %s", code, answer)
@@ -309,9 +289,7 @@ func TestMissingBodiesTakeNoSeats(t *testing.T) {
 		ids = append(ids, request(t, c, "POST", "/api/v1/namespaces/x/configmaps", false,
 			append(length, "content-type", "application/json")...))
 	}
-	if err := c.Data(ids[0], []byte("{"), false); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Data(ids[0], []byte("{"), false))
 	v.checkServes(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -4,15 +4,15 @@ import (
 	"errors"
 	"net"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // A listener accepts a connection beyond its limit when another one is closed. Closing the listener
 // ends the wait.
 func TestBoundedConnections(t *testing.T) {
 	inner, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	listener := newBounded(inner, 2)
 	defer listener.Close()
 	accepted := make(chan net.Conn)
@@ -29,9 +29,7 @@ func TestBoundedConnections(t *testing.T) {
 	}()
 	for range 3 {
 		conn, err := net.Dial("tcp", inner.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer conn.Close()
 	}
 	first, second := <-accepted, <-accepted

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -12,21 +11,9 @@ import (
 
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
+	"kelson.dev/internal/pipes"
+	"kelson.dev/internal/require"
 )
-
-// pipes is a listener whose connections are pipes.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	if conn, ok := <-p; ok {
-		return conn, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (p pipes) Close() error { close(p); return nil }
-
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
 // A server with Linger doesn't wait a second for the idle HTTP/2 connections of its clients.
 func TestLinger(t *testing.T) {
@@ -34,32 +21,22 @@ func TestLinger(t *testing.T) {
 		{10 * time.Millisecond, 10 * time.Millisecond}} {
 		synctest.Test(t, func(t *testing.T) {
 			authority, err := pki.NewAuthority("test")
-			if err != nil {
-				t.Fatal(err)
-			}
-			listener := make(pipes)
+			require.NoError(t, err)
+			listener := pipes.New()
 			server, err := serving.New(serving.Config{
 				Listener: listener, Handler: http.NotFoundHandler(), Certificate: authority.Serving("127.0.0.1"),
 				Linger: c.linger,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- server.Run(ctx) }()
 			transport := &http.Transport{ForceAttemptHTTP2: true,
 				TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-				DialContext: func(context.Context, string, string) (net.Conn, error) {
-					near, far := net.Pipe()
-					listener <- far
-					return near, nil
-				}}
+				DialContext:     listener.Dial}
 			defer transport.CloseIdleConnections()
 			resp, err := (&http.Client{Transport: transport}).Get("https://127.0.0.1/")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 			if resp.ProtoMajor != 2 {

@@ -14,6 +14,7 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/archive"
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 )
 
 func records(n int) []store.Record {
@@ -30,9 +31,7 @@ func records(n int) []store.Record {
 
 func write(t testing.TB, all []store.Record) []byte {
 	var out bytes.Buffer
-	if err := archive.Write(t.Context(), &out, 1_000_000, slices.Values(all)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, archive.Write(t.Context(), &out, 1_000_000, slices.Values(all)))
 	return out.Bytes()
 }
 
@@ -133,9 +132,7 @@ func TestBlocks(t *testing.T) {
 			Created: i + 1, Data: make([]byte, size)})
 	}
 	var out bytes.Buffer
-	if err := archive.Write(t.Context(), &out, 1000, slices.Values(records)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, archive.Write(t.Context(), &out, 1000, slices.Values(records)))
 	for at := headerSize; string(out.Bytes()[at:at+4]) == "KBLK"; {
 		length := int(binary.LittleEndian.Uint32(out.Bytes()[at+4:]))
 		block := out.Bytes()[at+12 : at+12+length]

@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/internal/require"
 )
 
 // filled returns a store with n pods of 1 KB.
 func filled(b *testing.B, n int) *Store {
 	b.Helper()
 	s, err := Open(Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Cleanup(func() { s.Close() })
 	const unit = 1000
 	for i := 0; i < n; i += unit {
@@ -25,9 +25,8 @@ func filled(b *testing.B, n int) *Store {
 		for j := range ops {
 			ops[j] = Op{Key: podKey(i + j), Data: pod(podKey(i+j).Name, 1024)}
 		}
-		if _, err := s.Commit(context.Background(), ops...); err != nil {
-			b.Fatal(err)
-		}
+		_, err = s.Commit(context.Background(), ops...)
+		require.NoError(b, err)
 	}
 	return s
 }
@@ -94,9 +93,7 @@ func BenchmarkIdleCursors(b *testing.B) {
 			var delivered atomic.Int64
 			for range 10_000 {
 				c, err := s.Watch(resource, s.Snapshot().Revision())
-				if err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, err)
 				all.Go(func() {
 					for {
 						events, _, err := c.Next()
@@ -117,9 +114,8 @@ func BenchmarkIdleCursors(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
-				if _, err := s.Commit(ctx, op); err != nil {
-					b.Fatal(err)
-				}
+				_, err := s.Commit(ctx, op)
+				require.NoError(b, err)
 			}
 			if resource == "pods" {
 				for delivered.Load() < int64(b.N)*10_000 {
@@ -188,16 +184,13 @@ func BenchmarkCursor(b *testing.B) {
 	b.Run("watch", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := s.Watch("pods", s.Snapshot().Revision()); err != nil {
-				b.Fatal(err)
-			}
+			_, err := s.Watch("pods", s.Snapshot().Revision())
+			require.NoError(b, err)
 		}
 	})
 	b.Run("next, nothing", func(b *testing.B) {
 		c, err := s.Watch("pods", s.Snapshot().Revision())
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		b.ReportAllocs()
 		for b.Loop() {
 			c.Next()

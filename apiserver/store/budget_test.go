@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // checkBudget compares what the budget has counted with what the store holds.
@@ -157,9 +159,8 @@ func encoding(obj *Object) func() (any, error) {
 
 func encodeList(t *testing.T, s *Store, resource string, form int) {
 	for obj := range s.Snapshot().Scan(resource, "", Key{}) {
-		if _, err := obj.Memo(form, encoding(obj)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := obj.Memo(form, encoding(obj))
+		require.NoError(t, err)
 	}
 }
 
@@ -178,9 +179,8 @@ func writeRandom(t *testing.T, s *Store, rnd *rand.Rand, resources []string, nam
 	default:
 		names[resource] = append(have, op.Key.Name)
 	}
-	if _, err := s.Commit(t.Context(), op); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Commit(t.Context(), op)
+	require.NoError(t, err)
 }
 
 // Memos that are used again survive those that are not.
@@ -191,21 +191,17 @@ func TestUnusedMemosAreEvictedFirst(t *testing.T) {
 	for i := range 1000 {
 		data := fmt.Appendf(nil, `{"metadata":{"name":"o"},"text":%q}`, strings.Repeat("x", 2000))
 		made, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: fmt.Sprint(i)}, Data: data})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		objects = append(objects, made[0])
 	}
 	hot, made := objects[0], 0
 	for _, obj := range objects[1:] {
 		for range 2 {
-			if _, err := hot.Memo("form", func() (any, error) { made++; return encoding(hot)() }); err != nil {
-				t.Fatal(err)
-			}
+			_, err := hot.Memo("form", func() (any, error) { made++; return encoding(hot)() })
+			require.NoError(t, err)
 		}
-		if _, err := obj.Memo("form", encoding(obj)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := obj.Memo("form", encoding(obj))
+		require.NoError(t, err)
 	}
 	if made != 1 {
 		t.Errorf("the encoding in use was made %d times", made)
@@ -225,9 +221,7 @@ func TestEachLogKeepsItsNewestEvents(t *testing.T) {
 		for range n {
 			made, err := s.Commit(t.Context(), Op{Key: Key{Resource: resource, Name: "a"}, Data: data,
 				Expect: AnyRevision})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			revision = made[0].Revision
 		}
 		return revision
@@ -256,22 +250,20 @@ func TestForksHaveTheirOwnBudgets(t *testing.T) {
 	s := OpenChecked(t, Config{Budget: func(int64) int64 { return 1 << 20 }})
 	key := Key{Resource: "things", Name: "a"}
 	write := func(to *Store) {
-		if _, err := to.Commit(t.Context(), Op{Key: key, Data: []byte(`{"metadata":{"name":"a"}}`),
-			Expect: AnyRevision}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := to.Commit(t.Context(), Op{Key: key, Data: []byte(`{"metadata":{"name":"a"}}`),
+			Expect: AnyRevision})
+		require.NoError(t, err)
 	}
 	write(s)
 	obj := s.Snapshot().Get(key)
-	if _, err := obj.Memo("form", encoding(obj)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := obj.Memo("form", encoding(obj))
+	require.NoError(t, err)
 	fork := s.Snapshot().Fork()
 	defer fork.Close()
 	for range 1000 {
 		write(fork)
 	}
-	_, err := obj.Memo("form", func() (any, error) { return nil, errors.New("discarded") })
+	_, err = obj.Memo("form", func() (any, error) { return nil, errors.New("discarded") })
 	if err != nil {
 		t.Error(err)
 	}
@@ -307,9 +299,7 @@ func TestBudgetCountsWhatIsHeld(t *testing.T) {
 		case i%700 == 0:
 			s.Pack()
 		case i%900 == 0:
-			if err := s.Compact(s.Snapshot().Revision() - 10); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Compact(s.Snapshot().Revision()-10))
 		}
 	}
 	<-done
@@ -327,9 +317,7 @@ func TestSizesAreEstimated(t *testing.T) {
 	}
 	before := heap()
 	s, err := Open(Config{Budget: func(int64) int64 { return 1 << 30 }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	const objects, updates = 4000, 2
 	for round := range 1 + updates {
@@ -339,13 +327,10 @@ func TestSizesAreEstimated(t *testing.T) {
 			op := Op{Key: Key{Resource: "things.example.com", Namespace: "default", Name: fmt.Sprint("object-", i)},
 				Data: data, Expect: AnyRevision}
 			made, err := s.Commit(t.Context(), op)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if round == updates {
-				if _, err := made[0].Memo("form", encoding(made[0])); err != nil {
-					t.Fatal(err)
-				}
+				_, err = made[0].Memo("form", encoding(made[0]))
+				require.NoError(t, err)
 			}
 		}
 	}

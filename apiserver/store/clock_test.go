@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/internal/clocks"
+	"kelson.dev/internal/require"
 )
 
 // A paged list keeps its snapshot for five minutes after the first page, even if the machine's
@@ -16,15 +17,12 @@ func TestPinsWhenTheClockIsSet(t *testing.T) {
 	for _, jump := range []time.Duration{0, -time.Hour, time.Hour, -10 * 365 * 24 * time.Hour,
 		10 * 365 * 24 * time.Hour} {
 		s, err := Open(Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer s.Close()
 		write := func(name string) {
-			if _, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: name},
-				Data: []byte(`{"metadata":{"name":"` + name + `"}}`)}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: name},
+				Data: []byte(`{"metadata":{"name":"` + name + `"}}`)})
+			require.NoError(t, err)
 		}
 		write("a")
 		pinned := s.Snapshot()
@@ -51,16 +49,13 @@ func TestPinsWhenTheClockIsSet(t *testing.T) {
 func TestPinsAreBoundedBySize(t *testing.T) {
 	const size, budget = 1 << 20, 16 << 20
 	s, err := Open(Config{Budget: func(int64) int64 { return budget }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	write := func() {
 		data := fmt.Appendf(nil, `{"metadata":{"name":"a"},"data":{"k":%q}}`, strings.Repeat("x", size))
-		if _, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: "a"}, Data: data,
-			Expect: AnyRevision}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Commit(t.Context(), Op{Key: Key{Resource: "things", Name: "a"}, Data: data,
+			Expect: AnyRevision})
+		require.NoError(t, err)
 	}
 	write()
 	oldest := s.Snapshot()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // After a compaction, watches and reads of older revisions fail with ErrCompacted, while up-to-date
@@ -19,9 +20,7 @@ func TestCompact(t *testing.T) {
 				Key: store.Key{Resource: "apples", Name: "a"}, Data: []byte(`{"metadata":{"name":"a"}}`),
 				Expect: store.AnyRevision,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			last = objects[0].Revision
 		}
 		return last
@@ -29,13 +28,9 @@ func TestCompact(t *testing.T) {
 	first := write(1)
 	half := write(299) // in the second chunk
 	behind, err := st.Watch("apples", first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	upToDate, err := st.Watch("", half)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	last := write(10)
 	if err := st.Compact(last + 1); !errors.Is(err, store.ErrFuture) {
 		t.Error(err)
@@ -81,9 +76,7 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 			Key: store.Key{Resource: "apples", Name: "a"}, Expect: store.AnyRevision,
 			Data: fmt.Appendf(nil, `{"metadata":{"name":"a"},"i":%d,"large":%q}`, i, large),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	kept := st.Snapshot().Revision() - st.Compacted()
 	if kept < 90 || kept > 256 { // a MiB, and at most one more chunk
@@ -96,9 +89,7 @@ func TestHistoryIsBoundedInBytes(t *testing.T) {
 func TestLateReadersEncodeForThemselves(t *testing.T) {
 	st := store.OpenChecked(t, store.Config{})
 	cursor, err := st.Watch("apples", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	made := 0
 	encode := func() (any, error) { made++; return made, nil }
 	var first *store.Event
@@ -107,14 +98,10 @@ func TestLateReadersEncodeForThemselves(t *testing.T) {
 			Key: store.Key{Resource: "apples", Name: "a"}, Expect: store.AnyRevision,
 			Data: []byte(`{"metadata":{"name":"a"}}`),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if i == 0 {
 			events, _, err := cursor.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			first = events[0]
 			first.Memo("key", encode)
 			if v, _ := first.Memo("key", encode); v != 1 {

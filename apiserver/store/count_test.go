@@ -6,15 +6,13 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // CountAfter equals the number of objects that a scan yields.
 func TestCountAfter(t *testing.T) {
-	s, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := storetest.New(t, store.Config{})
 	var keys []store.Key
 	for i := range 600 {
 		key := store.Key{
@@ -23,9 +21,8 @@ func TestCountAfter(t *testing.T) {
 			Name:      fmt.Sprintf("n%d", i),
 		}
 		data := fmt.Sprintf(`{"apiVersion":"v1","kind":"K","metadata":{"name":%q,"namespace":%q,"uid":"u%d","resourceVersion":"1"}}`, key.Name, key.Namespace, i)
-		if _, err := s.Commit(t.Context(), store.Op{Key: key, Data: []byte(data)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Commit(t.Context(), store.Op{Key: key, Data: []byte(data)})
+		require.NoError(t, err)
 		keys = append(keys, key)
 	}
 	sn := s.Snapshot()

@@ -8,24 +8,20 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // A writer waits for the readers at the head of the log, up to a limit, and for no other readers.
 func TestAwaitDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := storetest.New(t, store.Config{})
 		n := 0
 		write := func() uint64 {
 			n++
 			op := store.Op{Key: store.Key{Resource: "pods", Name: fmt.Sprint("p", n)}, Data: []byte(`{"metadata":{}}`)}
 			objs, err := s.Commit(t.Context(), op)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return objs[0].Revision
 		}
 		waited := func() time.Duration {
@@ -38,9 +34,7 @@ func TestAwaitDelivery(t *testing.T) {
 			t.Errorf("waited %s for no reader", d)
 		}
 		behind, err := s.Watch("pods", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		behind.Delivered()
 		if d := waited(); d != 0 {
 			t.Errorf("waited %s for a reader that was behind", d)
@@ -51,9 +45,7 @@ func TestAwaitDelivery(t *testing.T) {
 		slow := 3 * time.Millisecond
 		for range 3 { // readers that take the duration slow for each event
 			c, err := s.Watch("pods", s.Snapshot().Revision())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			c.Delivered()
 			go func() {
 				defer c.Leave()
@@ -85,9 +77,7 @@ func TestAwaitDelivery(t *testing.T) {
 		}
 
 		stuck, err := s.Watch("pods", s.Snapshot().Revision())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		stuck.Delivered()
 		if d := waited(); d < slow || d > 50*time.Millisecond {
 			t.Errorf("waited %s for a reader that does not read", d)
@@ -96,9 +86,8 @@ func TestAwaitDelivery(t *testing.T) {
 			t.Errorf("waited %s for readers that need %s, and one that timed out", d, slow)
 		}
 		for range 2 {
-			if _, _, err := stuck.Next(); err != nil {
-				t.Fatal(err)
-			}
+			_, _, err = stuck.Next()
+			require.NoError(t, err)
 			stuck.Delivered()
 		}
 		if d := waited(); d == slow {

@@ -9,14 +9,12 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 func openDerived(t testing.TB) *store.Store {
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
+	st := storetest.New(t, store.Config{})
 	return st
 }
 
@@ -24,9 +22,8 @@ func putDerived(t testing.TB, st *store.Store, namespace, name, data string) {
 	body := fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":%q},"data":%s}`, name, namespace, data)
 	op := store.Op{Key: store.Key{Resource: "configmaps", Namespace: namespace, Name: name}, Data: body,
 		Expect: store.AnyRevision}
-	if _, err := st.Commit(t.Context(), op); err != nil {
-		t.Fatal(err)
-	}
+	_, err := st.Commit(t.Context(), op)
+	require.NoError(t, err)
 }
 
 func TestReads(t *testing.T) {
@@ -79,10 +76,9 @@ func TestView(t *testing.T) {
 	want(0, 1)
 	putDerived(t, st, "x", "a", `{}`)
 	want(1, 2)
-	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: "others", Name: "o"},
-		Data: []byte(`{"metadata":{}}`)}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: "others", Name: "o"},
+		Data: []byte(`{"metadata":{}}`)})
+	require.NoError(t, err)
 	want(1, 2)
 	putDerived(t, st, "x", "b", `{}`)
 	want(2, 3)

@@ -14,6 +14,7 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/encrypted"
+	"kelson.dev/internal/require"
 )
 
 const plain = "correct horse battery staple"
@@ -34,9 +35,7 @@ func config(t *testing.T, file string, resources string, providers ...string) {
 		fmt.Fprintf(&out, "  - %s: {keys: [{name: %s, secret: %s}]}\n", kind, key,
 			base64.StdEncoding.EncodeToString(secret))
 	}
-	if err := os.WriteFile(file, []byte(out.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(out.String()), 0o600))
 }
 
 func openEncrypted(dir, file string) (*store.Store, error) {
@@ -54,9 +53,8 @@ func putEncrypted(t *testing.T, s *store.Store, resource, name, value string) {
 	t.Helper()
 	data := fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":"lab","resourceVersion":"1"},"value":%q}`, name, value)
 	key := store.Key{Resource: resource, Namespace: "lab", Name: name}
-	if _, err := s.Commit(t.Context(), store.Op{Key: key, Data: data, Expect: store.AnyRevision}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.Commit(t.Context(), store.Op{Key: key, Data: data, Expect: store.AnyRevision})
+	require.NoError(t, err)
 }
 
 func holds(t *testing.T, s *store.Store, resource, name string) bool {
@@ -69,15 +67,11 @@ func holds(t *testing.T, s *store.Store, resource, name string) bool {
 func onDisk(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all strings.Builder
 	for _, e := range entries {
 		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all.Write(data)
 	}
 	return all.String()
@@ -89,9 +83,7 @@ func TestNoPlaintextOnDisk(t *testing.T) {
 			dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
 			config(t, file, "secrets, '*.apps'", provider, "identity")
 			s, err := openEncrypted(dir, file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			putEncrypted(t, s, "secrets", "hidden", plain)
 			putEncrypted(t, s, "deployments.apps", "hidden", plain)
 			if !holds(t, s, "secrets", "hidden") {
@@ -105,9 +97,7 @@ func TestNoPlaintextOnDisk(t *testing.T) {
 			if !strings.Contains(onDisk(t, dir), plain) {
 				t.Error("a resource that is not named is not encrypted")
 			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Close())
 			if s, err = openEncrypted(dir, file); err != nil {
 				t.Fatal(err)
 			}
@@ -126,9 +116,7 @@ func TestWrongKeys(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
 	config(t, file, "secrets", "aescbc:key1")
 	s, err := openEncrypted(dir, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	putEncrypted(t, s, "secrets", "hidden", plain)
 	s.Close()
 	before := onDisk(t, dir)
@@ -160,9 +148,7 @@ func TestWrongKeys(t *testing.T) {
 func TestRotation(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
 	s, err := openEncrypted(dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	putEncrypted(t, s, "secrets", "hidden", plain)
 	s.Close()
 	config(t, file, "secrets", "aescbc:key1", "identity")
@@ -198,9 +184,7 @@ func until(t *testing.T, s *store.Store, dir, has, hasNot string) {
 		}
 		time.Sleep(10 * time.Millisecond)
 		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var all []byte
 		for _, e := range entries {
 			data, _ := os.ReadFile(filepath.Join(dir, e.Name())) // the file may have been removed

@@ -14,6 +14,7 @@ import (
 	"k8s.io/kms/pkg/service"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // kmsPlugin is a KMS plugin whose behavior tests control.
@@ -74,9 +75,7 @@ func (k *kmsPlugin) Status(ctx context.Context) (*service.StatusResponse, error)
 func newPlugin(t *testing.T) (k *kmsPlugin, file string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "kms") // paths of sockets must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	k = &kmsPlugin{}
 	k.mode.Store(works)
@@ -88,9 +87,7 @@ func newPlugin(t *testing.T) (k *kmsPlugin, file string) {
 	text := "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n" +
 		"  - kms: {apiVersion: v2, name: " + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")) +
 		", endpoint: 'unix://" + socket + "', timeout: 500ms}\n  - identity: {}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return k, file
 }
 
@@ -171,12 +168,8 @@ func TestPluginFailsAfterStart(t *testing.T) {
 			k, file := newPlugin(t)
 			dir := t.TempDir()
 			s, err := openEncrypted(dir, file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := putWithKey(t, s, "secrets", "hidden"); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			require.NoError(t, putWithKey(t, s, "secrets", "hidden"))
 			k.mode.Store(mode)
 			within(t, 10*time.Second, "a write", func() {
 				if err := tryPut(t, s, "secrets", "hidden"); err != nil {

@@ -14,6 +14,7 @@ import (
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/encrypted"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 func path(k store.Key) string {
@@ -37,9 +38,7 @@ func storedValue(t *testing.T, log *storetest.Log, resource, name string) (value
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return value
 }
 
@@ -47,9 +46,7 @@ func storedValue(t *testing.T, log *storetest.Log, resource, name string) (value
 func cause(t *testing.T, s *store.Store, resource, name string) error {
 	t.Helper()
 	sn, err := s.Fresh(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	obj := sn.Get(store.Key{Resource: resource, Namespace: "lab", Name: name})
 	if obj == nil {
 		t.Fatalf("no object %s/%s", resource, name)
@@ -66,16 +63,12 @@ func testShared(t *testing.T) {
 	config(t, file, "secrets", "aesgcm:key1", "identity")
 	log := storetest.NewLog()
 	a, err := openShared(log, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer a.Close()
 	lacking := filepath.Join(t.TempDir(), "other.yaml")
 	config(t, lacking, "secrets", "aesgcm:other", "identity")
 	b, err := openShared(log, lacking)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer b.Close()
 
 	putEncrypted(t, a, "configmaps", "open", plain)
@@ -94,9 +87,7 @@ func testShared(t *testing.T) {
 	// Without the key, b cannot read the value, and everything else can be used: after it has
 	// followed the log, and after it has loaded it.
 	d, err := openShared(log, lacking)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer d.Close()
 	for _, s := range []*store.Store{b, d} {
 		if err := cause(t, s, "secrets", "hidden"); err == nil || !strings.Contains(err.Error(), "secrets lab/hidden") {
@@ -114,9 +105,7 @@ func testShared(t *testing.T) {
 
 	// Another server with the key reads it; a substituted value is rejected.
 	c, err := openShared(log, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close()
 	if !holds(t, c, "secrets", "hidden") {
 		t.Error("another server with the key can't read it")
@@ -156,20 +145,14 @@ func TestCheck(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
 	config(t, file, "'*.*'", "secretbox:key1")
 	s, err := openEncrypted(dir, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range 3 {
 		putEncrypted(t, s, "secrets", fmt.Sprint("s", i), plain)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
 	check := func(file string) (disk.Report, error) {
 		decrypt, end, err := encrypted.Reader(encrypted.Config{File: file})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer end()
 		return disk.CheckWith(dir, decrypt)
 	}

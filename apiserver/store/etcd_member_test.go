@@ -20,6 +20,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/etcd"
+	"kelson.dev/internal/require"
 )
 
 // member is an etcd cluster with one member whose behavior tests control. It has a single key,
@@ -179,9 +180,7 @@ func newLog(t *testing.T, failed func(error)) (m *member, open func() (*etcd.Log
 	m = &member{revision: 7, value: `{"metadata":{"name":"a"},"value":1}`, timeout: 500 * time.Millisecond,
 		written: make(chan struct{})}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server := grpc.NewServer()
 	etcdserverpb.RegisterKVServer(server, m)
 	etcdserverpb.RegisterWatchServer(server, m)
@@ -215,9 +214,7 @@ func TestCompactionsThatFail(t *testing.T) {
 		}
 	})
 	log, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer log.Close()
 	if err = log.CompactEvery(ctx, time.Millisecond); err != nil || len(errs) != 2 ||
 		!strings.Contains(fmt.Sprint(errs), "compact etcd") {
@@ -235,9 +232,7 @@ func TestHangingMember(t *testing.T) {
 	}
 	m.set(func() { m.hangs = false })
 	s, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	m.set(func() { m.hangs = true })
 	if err := soon(t, "a read", func() error { _, err := s.Fresh(t.Context()); return err }); err == nil {
@@ -258,9 +253,7 @@ func TestLeaveHangingMember(t *testing.T) {
 	m, open := newLog(t, nil)
 	m.timeout = time.Hour
 	log, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer log.Close()
 	m.set(func() { m.hangs = true })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -306,9 +299,7 @@ func TestVersions(t *testing.T) {
 // The error of a member that does not listen names the cause.
 func TestNoMember(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l.Close()
 	_, err = etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"http://" + l.Addr().String()},
 		Timeout: time.Millisecond})
@@ -331,9 +322,7 @@ func TestForeignValue(t *testing.T) {
 func TestRefusedWrites(t *testing.T) {
 	m, open := newMember(t)
 	s, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	for _, test := range []struct{ refusal, want error }{
 		{rpctypes.ErrGRPCNoSpace, store.ErrFull},
@@ -361,9 +350,7 @@ func TestSlowMember(t *testing.T) {
 	m, open := newMember(t)
 	m.set(func() { m.slow = true })
 	var s *store.Store
-	if err := soon(t, "the start", func() (err error) { s, err = open(); return err }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, soon(t, "the start", func() (err error) { s, err = open(); return err }))
 	defer s.Close()
 	if s.Snapshot().Count("things", "") != 1 {
 		t.Error("the object was not loaded")
@@ -375,9 +362,7 @@ func TestMemberLosesWatches(t *testing.T) {
 	m, open := newMember(t)
 	m.set(func() { m.silent = true })
 	s, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	m.set(func() { m.revision, m.value = 9, `{"metadata":{"name":"a"},"value":2}` })
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -407,14 +392,10 @@ func TestMemberReturnsWrongRevision(t *testing.T) {
 		t.Run(fmt.Sprint(wrong), func(t *testing.T) {
 			m, open := newMember(t)
 			s, err := open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer s.Close()
 			cursor, err := s.Watch("things", 7)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			m.set(func() { m.revision = wrong })
 			if err := soon(t, "a read", func() error {
 				_, err := s.Fresh(t.Context())

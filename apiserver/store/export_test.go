@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // OpenChecked opens a store that verifies its invariants before each publication.
 func OpenChecked(t *testing.T, cfg Config) *Store {
 	s, err := Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	last := s.Snapshot()
 	// Only the committer calls check, after work was sent to it.

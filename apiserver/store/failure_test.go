@@ -17,6 +17,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 func thing(name string) store.Key {
@@ -76,9 +77,7 @@ func TestWritesAreInvisibleUntilDurable(t *testing.T) {
 		s := store.OpenChecked(t, store.Config{Backend: b})
 		before := s.Snapshot().Revision()
 		cursor, err := s.Watch("things", before)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		first := commit(t.Context(), s, create("a"))
 		// All of them are in the next batch, including a conflict with an earlier op of it.
 		later := make([]*outcome, 100)
@@ -139,9 +138,7 @@ func TestFailedAppendIsFinal(t *testing.T) {
 				synctest.Wait()
 				before := s.Snapshot()
 				cursor, err := s.Watch("", before.Revision())
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 
 				failing := []*outcome{commit(t.Context(), s, create("lost"))}
 				failing = append(failing, commit(t.Context(), s, create("queued")),
@@ -171,11 +168,7 @@ func TestFailedAppendIsFinal(t *testing.T) {
 					t.Error(err)
 				}
 
-				reopened, err := store.Open(store.Config{Backend: b})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer reopened.Close()
+				reopened := storetest.New(t, store.Config{Backend: b})
 				if stored := reopened.Snapshot().Get(thing("lost")) != nil; stored != survives {
 					t.Errorf("after reopening: stored %v", stored)
 				}
@@ -229,9 +222,8 @@ func TestCloseCompletesTheQueue(t *testing.T) {
 
 func TestLoadRefusesMalformedRecords(t *testing.T) {
 	b := &storetest.Backend{}
-	if err := b.Append([]store.Record{{Key: thing("a"), Revision: 7, Created: 7, Data: []byte(`{"metadata":`)}}); err != nil {
-		t.Fatal(err)
-	}
+	err := b.Append([]store.Record{{Key: thing("a"), Revision: 7, Created: 7, Data: []byte(`{"metadata":`)}})
+	require.NoError(t, err)
 	if _, err := store.Open(store.Config{Backend: b}); !errors.Is(err, store.ErrMalformed) {
 		t.Errorf("got %v", err)
 	}
@@ -241,9 +233,7 @@ func TestLoadRefusesMalformedRecords(t *testing.T) {
 func TestOldEventsAreReleased(t *testing.T) {
 	s := store.OpenChecked(t, store.Config{Retain: 100})
 	cursor, err := s.Watch("", 0) // an unused cursor retains nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all []weak.Pointer[store.Object]
 	for i := range 1000 {
 		op := create("a")
@@ -251,9 +241,7 @@ func TestOldEventsAreReleased(t *testing.T) {
 			op.Data = nil
 		}
 		objs, err := s.Commit(t.Context(), op)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all = append(all, weak.Make(objs[0]))
 	}
 	runtime.GC()
@@ -274,9 +262,7 @@ func TestOldEventsAreReleased(t *testing.T) {
 func TestMemoCachesOnlySuccess(t *testing.T) {
 	s := store.OpenChecked(t, store.Config{})
 	objs, err := s.Commit(t.Context(), create("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	type memoKey struct{}
 	made := 0
 	for i := range 4 {

@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store/filelock"
+	"kelson.dev/internal/require"
 )
 
 func TestLocks(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	open := func() *os.File {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { f.Close() })
 		return f
 	}

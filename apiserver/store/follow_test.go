@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // Follow delivers the state, then the events in order. A follower that falls behind the log gets
@@ -16,15 +17,12 @@ import (
 func TestFollowReturnsStateThenEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{Retain: 8})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		write := func(name string) {
 			t.Helper()
-			if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name},
-				Data: []byte(`{"metadata":{}}`)}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name},
+				Data: []byte(`{"metadata":{}}`)})
+			require.NoError(t, err)
 		}
 		write("before")
 		var seen []string
@@ -77,16 +75,12 @@ func TestFollowReturnsStateThenEvents(t *testing.T) {
 func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{Retain: 8})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		write := func(resource string) uint64 {
 			t.Helper()
 			objs, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: "a"},
 				Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return objs[0].Revision
 		}
 		first := write("things")

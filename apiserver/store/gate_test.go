@@ -6,15 +6,12 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 // A gate decides when, and whether, a write reaches the log.
 func TestGate(t *testing.T) {
-	s, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := storetest.New(t, store.Config{})
 	refused, arrived, pass := errors.New("not this one"), make(chan string), make(chan error)
 	s.Gate(func(_ context.Context, ops []store.Op) error {
 		arrived <- ops[0].Key.Name

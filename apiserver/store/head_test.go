@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/internal/require"
 )
 
 func TestScanHead(t *testing.T) {
@@ -45,9 +47,7 @@ func TestScanHead(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			head, at, err := scanHead([]byte(test.data))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if !reflect.DeepEqual(head, test.want) {
 				t.Errorf("got  %+v\nwant %+v", head, test.want)
 			}
@@ -107,12 +107,8 @@ func FuzzScanHead(f *testing.F) {
 		var before, after map[string]any
 		spliced, where := at.splice(data, 1<<63)
 		again, _ := where.splice(spliced, 7)
-		if err := json.Unmarshal(again, &after); err != nil {
-			t.Fatalf("spliced %q: %v", again, err)
-		}
-		if err := json.Unmarshal(data, &before); err != nil {
-			t.Fatal(err)
-		}
+		require.NoErrorf(t, json.Unmarshal(again, &after), "spliced %q", again)
+		require.NoError(t, json.Unmarshal(data, &before))
 		metadata := before["metadata"].(map[string]any)
 		var alone any
 		if err := json.Unmarshal((&Object{Data: data}).Metadata(), &alone); err != nil ||
@@ -241,18 +237,15 @@ func BenchmarkScanHead(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := scanHead(data); err != nil {
-			b.Fatal(err)
-		}
+		_, _, err := scanHead(data)
+		require.NoError(b, err)
 	}
 }
 
 func BenchmarkSplice(b *testing.B) {
 	data := pod("web-"+strconv.Itoa(7), 1024)
 	_, at, err := scanHead(data)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		at.splice(data, 123456)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // records yields a number of objects of two resources. Every third one has an owner, every fifth
@@ -37,20 +39,14 @@ func TestLoader(t *testing.T) {
 			all := records(n)
 			for _, r := range all {
 				obj, err := loadObject(r, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				want.replace(nil, obj)
 			}
 			slices.Reverse(all[n/2:])
 			for _, r := range all {
-				if err := l.add(r); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.add(r))
 			}
-			if err := l.finish(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.finish())
 			if got.bytes != want.bytes {
 				t.Errorf("%d bytes, want %d", got.bytes, want.bytes)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // packable is an object with a UID, an owner and a payload of some hundred bytes.
@@ -28,9 +29,8 @@ func TestPack(t *testing.T) {
 		for i := range ops {
 			ops[i].Expect = store.AnyRevision
 		}
-		if _, err := s.Commit(t.Context(), ops...); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Commit(t.Context(), ops...)
+		require.NoError(t, err)
 	}
 	const count = 500
 	for i := range count {
@@ -64,9 +64,7 @@ func TestPack(t *testing.T) {
 	at := func(revision uint64) []string {
 		t.Helper()
 		sn, err := s.At(revision)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return state(sn)
 	}
 	events := func(c *store.Cursor, err error) (lines []string) {
@@ -81,16 +79,12 @@ func TestPack(t *testing.T) {
 					e.Prev != nil && strings.Contains(string(e.Prev.Data), "payload")))
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return lines
 	}
 	old := s.Snapshot()
 	halfway, err := s.Watch("things", middle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	first, _, err := halfway.Next()
 	if err != nil || len(first) == 0 {
 		t.Fatal(len(first), err)
@@ -133,11 +127,7 @@ func TestPack(t *testing.T) {
 // After a write whose outcome is unknown, the committer has a state that it must never publish.
 func TestPackAfterFailure(t *testing.T) {
 	backend := &storetest.Backend{}
-	s, err := store.Open(store.Config{Backend: backend})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := storetest.New(t, store.Config{Backend: backend})
 	key := store.Key{Resource: "things", Name: "a"}
 	backend.Before = func([]store.Record) error { return fmt.Errorf("broken") }
 	if _, err := s.Commit(t.Context(), store.Op{Key: key, Data: packable(1, 1)}); err == nil {
@@ -161,15 +151,12 @@ func BenchmarkPack(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		s, err := store.Open(store.Config{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		var garbage [][]byte
 		for i := range count {
 			op := store.Op{Key: store.Key{Resource: "things", Name: fmt.Sprint("o", i)}, Data: packable(i, 1)}
-			if _, err := s.Commit(b.Context(), op); err != nil {
-				b.Fatal(err)
-			}
+			_, err = s.Commit(b.Context(), op)
+			require.NoError(b, err)
 			for size := 48; size < 1000; size += 48 {
 				garbage = append(garbage, make([]byte, size))
 			}

@@ -14,6 +14,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // The suite of all stores passes over a shared log, also when the access is as far behind as its
@@ -22,11 +23,7 @@ func TestSharedLog(t *testing.T) {
 	for name, lazy := range map[string]bool{"eager": false, "lazy": true} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) *store.Store {
-				s, err := store.Open(store.Config{Shared: storetest.NewLog().Shared(lazy), Retain: 500})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { s.Close() })
+				s := storetest.New(t, store.Config{Shared: storetest.NewLog().Shared(lazy), Retain: 500})
 				return s
 			})
 		})
@@ -63,15 +60,12 @@ func TestReloadSkipsMalformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{Shared: &foreign{Shared: storetest.NewLog().Shared(false)},
 			Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer s.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := s.Commit(ctx, create("good")); err != nil {
-			t.Fatal(err)
-		}
+		_, err = s.Commit(ctx, create("good"))
+		require.NoError(t, err)
 		if sn := s.Snapshot(); sn.Count("things", "") != 1 {
 			t.Errorf("%d objects, want 1", sn.Count("things", ""))
 		}
@@ -83,23 +77,16 @@ func TestReloadSkipsMalformed(t *testing.T) {
 func TestWriteOverMalformed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := storetest.NewLog()
-		s, err := store.Open(store.Config{Shared: log.Shared(false), Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := storetest.New(t, store.Config{Shared: log.Shared(false), Log: slog.New(slog.DiscardHandler)})
 		ctx := t.Context()
 		objs, err := s.Commit(ctx, create("a"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		other := log.Shared(false)
 		defer other.Close()
 		for _, name := range []string{"a", "b"} {
-			if _, _, err := other.Commit(ctx,
-				[]store.Op{{Key: thing(name), Data: []byte("not an object"), Expect: store.AnyRevision}}); err != nil {
-				t.Fatal(err)
-			}
+			_, _, err = other.Commit(ctx,
+				[]store.Op{{Key: thing(name), Data: []byte("not an object"), Expect: store.AnyRevision}})
+			require.NoError(t, err)
 		}
 		update := create("a")
 		update.Expect = objs[0].Revision
@@ -147,11 +134,7 @@ func (r *refusing) Commit(ctx context.Context, ops []store.Op) (uint64, bool, er
 func TestRefusedAtCompactedRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &refusing{Shared: storetest.NewLog().Shared(false)}
-		s, err := store.Open(store.Config{Shared: log, Retain: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := storetest.New(t, store.Config{Shared: log, Retain: 1})
 		if objs, err := s.Commit(t.Context(), create("a")); err != nil || len(objs) != 1 || log.writes != 2 {
 			t.Errorf("%v after %d writes: %v", objs, log.writes, err)
 		}
@@ -177,11 +160,7 @@ func TestFullSharedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
 		shared := &noSpace{Shared: storetest.NewLog().Shared(false)}
-		s, err := store.Open(store.Config{Shared: shared, Log: slog.New(slog.NewTextHandler(&text, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := storetest.New(t, store.Config{Shared: shared, Log: slog.New(slog.NewTextHandler(&text, nil))})
 		commit := func(want error, op store.Op) {
 			t.Helper()
 			if _, err := s.Commit(t.Context(), op); !errors.Is(err, want) {
@@ -224,13 +203,9 @@ func TestLastingErrorOfSharedLog(t *testing.T) {
 		var text bytes.Buffer
 		s, err := store.Open(store.Config{Shared: unreadable{storetest.NewLog().Shared(false)},
 			Log: slog.New(slog.NewTextHandler(&text, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		time.Sleep(150 * time.Second)
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Close())
 		if n := strings.Count(text.String(), "\n"); n != 3 {
 			t.Errorf("%d lines, want 3:\n%s", n, text.String())
 		}

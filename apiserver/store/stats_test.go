@@ -5,15 +5,12 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 )
 
 // The statistics count commits, writes, batches and objects, without the commits that failed.
 func TestStats(t *testing.T) {
-	s, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := storetest.New(t, store.Config{})
 	write := func(names ...string) {
 		var ops []store.Op
 		for _, name := range names {

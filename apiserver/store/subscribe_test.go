@@ -9,21 +9,19 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // A subscription receives the state and then all events of its resources, in order.
 func TestSubscriptionsGetStateThenEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := store.Open(store.Config{Retain: 8})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		write := func(resource, name string) {
 			t.Helper()
-			if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: name},
-				Data: []byte(`{"metadata":{}}`)}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Name: name},
+				Data: []byte(`{"metadata":{}}`)})
+			require.NoError(t, err)
 		}
 		stall := make(chan struct{})
 		subscribe := func(resources ...string) (*store.Subscription, *[]string) {
@@ -91,9 +89,7 @@ func TestSubscriptionsGetStateThenEvents(t *testing.T) {
 func TestFirstSubscriptionBegins(t *testing.T) {
 	for range 3000 {
 		s, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		begun := make(chan struct{})
 		sub := s.Subscribe([]string{"a"}, func(*store.Snapshot) { close(begun) }, func(*store.Event) {})
 		select {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 var update = flag.Bool("update", false, "write the results into testdata/traces")
@@ -33,9 +34,7 @@ func TestTraces(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			p := &player{t: t, cursors: map[string]*store.Cursor{}, store: overBackend(t)}
 			var got strings.Builder
 			for line := range strings.Lines(string(want)) {
@@ -48,9 +47,7 @@ func TestTraces(t *testing.T) {
 				}
 			}
 			if *update {
-				if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(file, []byte(got.String()), 0o644))
 			} else if got.String() != string(want) {
 				t.Errorf("%s is\n%s\nwant\n%s", file, got.String(), want)
 			}
@@ -158,9 +155,7 @@ func (p *player) next(c *store.Cursor) string {
 
 func (p *player) number(text string) uint64 {
 	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	return n
 }
 

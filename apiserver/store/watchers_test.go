@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // Ten thousand watchers get the same events in the same order, whether they read immediately or
@@ -34,9 +35,7 @@ func TestManyWatchers(t *testing.T) {
 	var reading sync.WaitGroup
 	for i := range watchers {
 		cursor, err := s.Watch("things", start)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		late := i%10 == 9
 		reading.Go(func() {
 			if late { // after all writes, which exceed the log

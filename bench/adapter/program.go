@@ -69,7 +69,7 @@ func startProgram(ctx context.Context, w workload, dir, executable, kubeconfig, 
 	if err != nil {
 		return nil, err
 	}
-	return p, poll(ctx, time.Minute, p.process, func() error {
+	return p, p.process.Await(ctx, time.Minute, func(ctx context.Context) error {
 		_, err := p.read(ctx)
 		return err
 	})

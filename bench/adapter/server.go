@@ -41,7 +41,7 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, poll(ctx, time.Minute, s.process, func() error {
+	return s, s.process.Await(ctx, time.Minute, func(ctx context.Context) error {
 		cfg, err := sample.Config(s.kubeconfig)
 		if err != nil {
 			return err
@@ -52,25 +52,6 @@ func startServer(ctx context.Context, dir string) (*server, error) {
 		_, err = client.Get[corev1.Namespace](ctx, s.client, client.Key{Name: "default"})
 		return err
 	})
-}
-
-// poll calls a function until it succeeds, the time is up or a process ends.
-func poll(ctx context.Context, patience time.Duration, p *child.Process, try func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-p.Done:
-			return fmt.Errorf("process ended: %w\n%s", err, p.Output())
-		case <-ctx.Done():
-			return fmt.Errorf("not ready after %v: %w\n%s", patience, err, p.Output())
-		}
-	}
 }
 
 // define creates a program's definitions and waits until their kinds are served. folder has the
@@ -107,7 +88,7 @@ func (s *server) define(ctx context.Context, w workload, folder string) error {
 
 // established waits until the kind of a definition is served.
 func (s *server) established(ctx context.Context, crd *unstructured.Unstructured) error {
-	return poll(ctx, time.Minute, s.process, func() error {
+	return s.process.Await(ctx, time.Minute, func(ctx context.Context) error {
 		if err := s.client.Get(ctx, client.KeyOf(crd), crd, client.Live); err != nil {
 			return err
 		}

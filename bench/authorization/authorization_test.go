@@ -20,6 +20,8 @@ import (
 
 	"kelson.dev/apiserver/authz/rbac"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // policy is a set of roles and bindings.
@@ -37,9 +39,7 @@ func (p *policy) ofKubernetes(b *testing.B) authorizer.UnconditionalAuthorizer {
 	}
 	roles, bindings, cluster := indexer(), indexer(), indexer()
 	add := func(to cache.Indexer, obj any) {
-		if err := to.Add(obj); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, to.Add(obj))
 	}
 	for _, o := range p.roles {
 		add(roles, o)
@@ -58,21 +58,14 @@ func (p *policy) ofKubernetes(b *testing.B) authorizer.UnconditionalAuthorizer {
 
 // ofKelson returns Kelson's authorizer over a store with the policy.
 func (p *policy) ofKelson(b *testing.B) authorizer.UnconditionalAuthorizer {
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { st.Close() })
+	st := storetest.New(b, store.Config{})
 	put := func(resource string, obj metav1.Object) {
 		data, err := json.Marshal(obj)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		key := store.Key{Resource: resource + ".rbac.authorization.k8s.io", Namespace: obj.GetNamespace(),
 			Name: obj.GetName()}
-		if _, err := st.Commit(context.Background(), store.Op{Key: key, Data: data}); err != nil {
-			b.Fatal(err)
-		}
+		_, err = st.Commit(context.Background(), store.Op{Key: key, Data: data})
+		require.NoError(b, err)
 	}
 	for _, o := range p.roles {
 		put("clusterroles", o)

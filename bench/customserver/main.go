@@ -30,16 +30,17 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/test/child"
+	"kelson.dev/test/peers"
 	"kelson.dev/test/section"
 )
 
 var (
-	bin     = flag.String("bin", "bin/customserver", "folder with the programs ours, sample and floor")
-	peers   = flag.String("peers", "bin/peers", "folder with etcd")
-	rounds  = flag.Int("rounds", 3, "how often each side is measured")
-	objects = flag.Int("objects", 1000, "how many objects are created")
-	only    = flag.String("only", "", "one program: ours, sample or floor; without -docs")
-	docs    = flag.String("docs", "", "page whose part is replaced by the table")
+	bin      = flag.String("bin", "bin/customserver", "folder with the programs ours, sample and floor")
+	binaries = flag.String("peers", "bin/peers", "folder with etcd")
+	rounds   = flag.Int("rounds", 3, "how often each side is measured")
+	objects  = flag.Int("objects", 1000, "how many objects are created")
+	only     = flag.String("only", "", "one program: ours, sample or floor; without -docs")
+	docs     = flag.String("docs", "", "page whose part is replaced by the table")
 )
 
 var flunders = schema.GroupVersionResource{Group: "wardle.example.com", Version: "v1alpha1", Resource: "flunders"}
@@ -261,16 +262,7 @@ func (s side) serve() (_ *served, err error) {
 }
 
 func startEtcd(dir string) (url string, id int, end func(), err error) {
-	var ports [2]string
-	for i := range ports {
-		if ports[i], err = child.FreePort(); err != nil {
-			return "", 0, nil, err
-		}
-	}
-	url = "http://127.0.0.1:" + ports[0]
-	etcd, err := child.Start(dir, filepath.Join(*peers, "etcd"), "--data-dir", filepath.Join(dir, "etcd"),
-		"--listen-client-urls", url,
-		"--advertise-client-urls", url, "--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error")
+	etcd, url, err := peers.Etcd(*binaries, dir)
 	if err != nil {
 		return "", 0, nil, err
 	}

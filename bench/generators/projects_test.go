@@ -23,6 +23,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 )
 
@@ -63,9 +64,7 @@ func TestProjects(t *testing.T) {
 			root := download(t, p.module, p.version)
 			dir := filepath.Join(root, p.dir)
 			theirs, err := controllerGen(t, root, p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			t.Setenv("GOWORK", "off")
 			result, err := toolchain.Generate(t.Context(),
 				toolchain.Options{Dir: dir, Generators: p.generators, Check: true, Lenient: p.lenient,
@@ -236,9 +235,7 @@ func documents(t *testing.T, data []byte) map[string]any {
 	for part := range bytes.SplitSeq(data, []byte("\n---\n")) {
 		part = bytes.TrimPrefix(bytes.TrimSpace(part), []byte("---"))
 		var doc map[string]any
-		if err := yaml.Unmarshal(part, &doc); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal(part, &doc))
 		if doc == nil {
 			continue
 		}
@@ -306,9 +303,7 @@ func functions(t *testing.T, src []byte) map[string]string {
 	t.Helper()
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, "", src, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	paths := map[string]string{}
 	for _, spec := range f.Imports {
 		p, _ := strconv.Unquote(spec.Path.Value)
@@ -334,9 +329,7 @@ func functions(t *testing.T, src []byte) map[string]string {
 		})
 		var buf bytes.Buffer
 		fn.Doc = nil
-		if err := format.Node(&buf, fset, fn); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, format.Node(&buf, fset, fn))
 		recv := ""
 		if fn.Recv != nil {
 			var r bytes.Buffer

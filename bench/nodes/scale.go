@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -265,11 +266,7 @@ func (s *server) churn(ctx context.Context) ([]time.Duration, error) {
 		}
 	}
 	all.Wait()
-	sorted := make([]time.Duration, 0, len(took))
-	for _, d := range took {
-		sorted = append(sorted, d)
-	}
-	slices.Sort(sorted)
+	sorted := slices.Sorted(maps.Values(took))
 	if failed == nil && len(sorted) < want {
 		failed = fmt.Errorf("the watch ended after %d of %d pods", len(sorted), want)
 	}
@@ -359,11 +356,7 @@ type p99 struct {
 // times.
 func (r requests) slowest(most int) (all []p99) {
 	for name, h := range r {
-		bounds := make([]float64, 0, len(h))
-		for bound := range h {
-			bounds = append(bounds, bound)
-		}
-		slices.Sort(bounds)
+		bounds := slices.Sorted(maps.Keys(h))
 		total := h[bounds[len(bounds)-1]]
 		if total < 100 {
 			continue

@@ -17,17 +17,17 @@ import (
 )
 
 var (
-	kelson  = flag.String("kelson", "bin/kelson", "the kelson binary")
-	peers   = flag.String("peers", "bin/peers", "folder with etcd and kube-apiserver; without them, only Kelson serves")
-	sides   = flag.String("sides", "bin/bench", "folder with ours and theirs")
-	docs    = flag.String("docs", "", "page whose section is written")
-	objects = flag.Int("objects", 50000, "objects of each kind for informers")
-	samples = flag.Int("samples", 5000, "custom resources to reconcile")
-	rounds  = flag.Int("rounds", 3, "number of alternating measurements of informers; the table has medians")
-	turns   = flag.Int("turns", 6, "number of alternating measurements of reconciles, which vary more; the table compares the sides of each turn")
-	only    = flag.String("only", "", "one part: informers, handlers, queue, reconcile or idle")
-	on      = flag.String("on", "", "one server: kelson or kube-apiserver")
-	profile = flag.String("profile", "", "folder for CPU and allocation profiles of our side")
+	kelson   = flag.String("kelson", "bin/kelson", "the kelson binary")
+	binaries = flag.String("peers", "bin/peers", "folder with etcd and kube-apiserver; without them, only Kelson serves")
+	sides    = flag.String("sides", "bin/bench", "folder with ours and theirs")
+	docs     = flag.String("docs", "", "page whose section is written")
+	objects  = flag.Int("objects", 50000, "objects of each kind for informers")
+	samples  = flag.Int("samples", 5000, "custom resources to reconcile")
+	rounds   = flag.Int("rounds", 3, "number of alternating measurements of informers; the table has medians")
+	turns    = flag.Int("turns", 6, "number of alternating measurements of reconciles, which vary more; the table compares the sides of each turn")
+	only     = flag.String("only", "", "one part: informers, handlers, queue, reconcile or idle")
+	on       = flag.String("on", "", "one server: kelson or kube-apiserver")
+	profile  = flag.String("profile", "", "folder for CPU and allocation profiles of our side")
 )
 
 func main() {
@@ -85,7 +85,7 @@ func isAsked(name string) bool {
 // hasPeer reports whether kube-apiserver and etcd are installed.
 func hasPeer() bool {
 	for _, name := range []string{"etcd", "kube-apiserver"} {
-		if _, err := os.Stat(filepath.Join(*peers, name)); err != nil {
+		if _, err := os.Stat(filepath.Join(*binaries, name)); err != nil {
 			return false
 		}
 	}

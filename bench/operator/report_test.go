@@ -6,26 +6,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // write appends the section at first, and then replaces it; the rest of the page does not change.
 func TestWrite(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(page, []byte("# Page\n\nbefore\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(page, []byte("# Page\n\nbefore\n"), 0o600))
 	write := func(ours float64) string {
 		t.Helper()
 		table := &table{}
 		table.group("Group")
 		table.row("what", seconds, 2, ours, atMost(0.5))
-		if err := table.write(page); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, table.write(page))
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(text)
 	}
 	if text := write(1); !strings.HasPrefix(text, "# Page\n\nbefore\n\n"+sectionBegin) ||
@@ -33,12 +29,8 @@ func TestWrite(t *testing.T) {
 		t.Errorf("first:\n%s", text)
 	}
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(page, append(text, "after\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(page, append(text, "after\n"...), 0o600))
 	got := write(1.5)
 	if strings.Count(got, sectionBegin) != 1 || !strings.HasSuffix(got, sectionEnd+"after\n") ||
 		!strings.Contains(got, "| 0.75 × | ≤ 0.50 × | missed |") {

@@ -3,19 +3,17 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
 
-	"kelson.dev/apiserver/pki"
 	"kelson.dev/bench/operator/sample"
 	"kelson.dev/operator/client"
 	"kelson.dev/test/child"
+	"kelson.dev/test/peers"
 )
 
 // server is a control plane. Both control planes write to disk before they respond.
@@ -40,51 +38,36 @@ func startKelson(ctx context.Context, dir string) (*server, error) {
 	return s, s.ready(ctx)
 }
 
-func startPeer(ctx context.Context, dir string) (*server, error) {
+func startPeer(ctx context.Context, dir string) (_ *server, err error) {
 	s := &server{name: "kube-apiserver", kubeconfig: filepath.Join(dir, "peer.kubeconfig")}
-	ports := [3]string{}
-	for i := range ports {
-		var err error
-		if ports[i], err = child.FreePort(); err != nil {
-			return nil, err
+	defer func() {
+		if err != nil {
+			s.stop()
 		}
-	}
-	if err := writeKeys(dir, "https://127.0.0.1:"+ports[2], s.kubeconfig); err != nil {
-		return nil, fmt.Errorf("write keys: %w", err)
-	}
-	etcd := "http://127.0.0.1:" + ports[0]
-	err := s.start(dir, filepath.Join(*peers, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls",
-		etcd,
-		"--advertise-client-urls", etcd, "--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error",
-		"--quota-backend-bytes", "8589934592")
-	if err == nil {
-		at := func(name string) string { return filepath.Join(dir, name) }
-		err = s.start(dir, filepath.Join(*peers, "kube-apiserver"), "--etcd-servers", etcd, "--bind-address",
-			"127.0.0.1", "--secure-port", ports[2],
-			"--authorization-mode", "RBAC", "--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins",
-			"ServiceAccount",
-			"--tls-cert-file", at("server.crt"), "--tls-private-key-file", at("server.key"), "--client-ca-file",
-			at("ca.crt"),
-			"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", at("sa.key"),
-			"--service-account-signing-key-file", at("sa.key"))
-	}
-	if err == nil {
-		err = s.ready(ctx)
-	}
+	}()
+	port, err := child.FreePort()
 	if err != nil {
-		s.stop()
 		return nil, err
 	}
-	return s, nil
+	if err := writeKeys(dir, "https://127.0.0.1:"+port, s.kubeconfig); err != nil {
+		return nil, fmt.Errorf("write keys: %w", err)
+	}
+	etcd, url, err := peers.Etcd(*binaries, dir, "--quota-backend-bytes", "8589934592")
+	if err != nil {
+		return nil, err
+	}
+	s.processes = append(s.processes, etcd)
+	api, err := peers.APIServer(*binaries, dir, dir, url, port)
+	if err != nil {
+		return nil, err
+	}
+	s.processes = append(s.processes, api)
+	return s, s.ready(ctx)
 }
 
-// writeKeys creates an authority, the server's keys, and an administrator's kubeconfig.
+// writeKeys creates the server's keys, and an administrator's kubeconfig.
 func writeKeys(dir, url, kubeconfig string) error {
-	authority, err := pki.NewAuthority("bench")
-	if err != nil {
-		return err
-	}
-	server, err := authority.Server("127.0.0.1", "localhost")
+	authority, err := peers.WriteKeys(dir, "bench")
 	if err != nil {
 		return err
 	}
@@ -92,43 +75,22 @@ func writeKeys(dir, url, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := pki.OpenKey(filepath.Join(dir, "sa.key")); err != nil {
-		return err
-	}
-	for name, data := range map[string][]byte{"ca.crt": authority.PEM, "server.crt": server.CertPEM,
-		"server.key": server.KeyPEM} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			return err
-		}
-	}
-	config := api.NewConfig()
-	config.Clusters["bench"] = &api.Cluster{Server: url, CertificateAuthorityData: authority.PEM}
-	config.AuthInfos["bench"] = &api.AuthInfo{ClientCertificateData: admin.CertPEM, ClientKeyData: admin.KeyPEM}
-	config.Contexts["bench"] = &api.Context{Cluster: "bench", AuthInfo: "bench"}
-	config.CurrentContext = "bench"
-	return clientcmd.WriteToFile(*config, kubeconfig)
+	return clientcmd.WriteToFile(*peers.Kubeconfig(url, authority, admin), kubeconfig)
 }
 
 // ready waits until the server is ready, and creates its client.
 func (s *server) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		if cfg, err := sample.Config(s.kubeconfig); err == nil {
-			if s.client, err = client.New(client.Config{REST: cfg}); err == nil {
-				if _, err := client.Get[corev1.Namespace](ctx, s.client, client.Key{Name: "default"}); err == nil {
-					return nil
-				}
-			}
+	return s.processes[len(s.processes)-1].Await(ctx, time.Minute, func(ctx context.Context) error {
+		cfg, err := sample.Config(s.kubeconfig)
+		if err != nil {
+			return err
 		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-s.processes[len(s.processes)-1].Done:
-			return fmt.Errorf("%s ended before it was ready:\n%s", s.name, s.processes[len(s.processes)-1].Output())
-		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w", s.name, ctx.Err())
+		if s.client, err = client.New(client.Config{REST: cfg}); err != nil {
+			return err
 		}
-	}
+		_, err = client.Get[corev1.Namespace](ctx, s.client, client.Key{Name: "default"})
+		return err
+	})
 }
 
 func (s *server) start(dir, binary string, args ...string) error {

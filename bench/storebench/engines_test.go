@@ -13,6 +13,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 func TestEnginesKeepTheContract(t *testing.T) {
@@ -29,13 +30,9 @@ func TestEnginesKeepTheContract(t *testing.T) {
 func open(b *testing.B, e Engine, dir string) *store.Store {
 	b.Helper()
 	backend, err := e.Open(dir)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	s, err := store.Open(store.Config{Backend: backend})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	return s
 }
 
@@ -64,9 +61,8 @@ func fill(b *testing.B, s *store.Store, n int) {
 		for j := range ops {
 			ops[j] = store.Op{Key: key(i + j), Data: value(i + j), Expect: store.AnyRevision}
 		}
-		if _, err := s.Commit(context.Background(), ops...); err != nil {
-			b.Fatal(err)
-		}
+		_, err := s.Commit(context.Background(), ops...)
+		require.NoError(b, err)
 	}
 }
 
@@ -119,9 +115,7 @@ func BenchmarkStart(b *testing.B) {
 			for range 300 {
 				fill(b, s, r.IntN(5))
 			}
-			if err := s.Close(); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, s.Close())
 			b.ResetTimer()
 			for range b.N {
 				s := open(b, e, dir)
@@ -129,9 +123,7 @@ func BenchmarkStart(b *testing.B) {
 				if n := s.Snapshot().Count("pods", ""); n != objects {
 					b.Fatalf("%d objects", n)
 				}
-				if err := s.Close(); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, s.Close())
 				b.StartTimer()
 			}
 			b.ReportMetric(size(b, dir), "MB")
@@ -150,8 +142,6 @@ func size(b *testing.B, dir string) float64 {
 		}
 		return nil
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	return float64(total) / 1e6
 }

@@ -9,23 +9,21 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"kelson.dev/internal/require"
 )
 
 // reviewSteps are the steps of action.yml that review a pull request, by ID.
 func reviewSteps(t *testing.T) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile("../../action.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var action struct {
 		Runs struct {
 			Steps []struct{ ID, Run string }
 		}
 	}
-	if err := yaml.Unmarshal(data, &action); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal(data, &action))
 	steps := map[string]string{}
 	for _, s := range action.Runs.Steps {
 		steps[s.ID] = s.Run
@@ -38,9 +36,7 @@ func reviewSteps(t *testing.T) map[string]string {
 func reviewed(t *testing.T, step, project string, env ...string) (got outcome, summary, reports string) {
 	t.Helper()
 	temp := t.TempDir()
-	if err := os.Symlink(built(t, binary), filepath.Join(temp, "kelson")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(built(t, binary), filepath.Join(temp, "kelson")))
 	reports = filepath.Join(temp, "reports")
 	file := filepath.Join(temp, "summary.md")
 	got = command(t, append([]string{"RUNNER_TEMP=" + temp, "DIR=" + temp, "PROJECT=" + project, "REPORTS=" + reports,
@@ -56,32 +52,21 @@ func reviewed(t *testing.T, step, project string, env ...string) (got outcome, s
 // The action compares the operator of a pull request with another version, on the samples. A
 // difference is in the summary and does not fail the job; an error does.
 func TestReviewPlans(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an operator")
-	}
+	require.Long(t, "builds an operator")
 	t.Parallel()
 	const project = "../../examples/cnat"
 	source, err := filepath.Abs(project + "/internal/controller/pod.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text, err := os.ReadFile(source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	replaced, base := filepath.Join(dir, "pod.go"), filepath.Join(dir, "base")
-	if err := os.WriteFile(replaced, []byte(strings.ReplaceAll(string(text), `"busybox`, `"busybox-of-base`)),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	err = os.WriteFile(replaced, []byte(strings.ReplaceAll(string(text), `"busybox`, `"busybox-of-base`)),
+		0o600)
+	require.NoError(t, err)
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: replaced}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
 	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", base, "./cmd")
 	build.Dir = project
 	if output, err := build.CombinedOutput(); err != nil {
@@ -106,32 +91,20 @@ func TestReviewPlans(t *testing.T) {
 func writePairs(t *testing.T, dir, suffix string) {
 	t.Helper()
 	program, err := os.ReadFile("../../lab/explore/testdata/program/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string]string{
+	require.NoError(t, err)
+	require.Files(t, dir, map[string]string{
 		"go.mod":                  "module example.com/pairs\n\ngo 1.26\n",
 		"PROJECT":                 "domain: example.com\nlayout: [go.kubebuilder.io/v4]\nrepo: example.com/pairs\nversion: \"3\"\n",
 		"cmd/main.go":             strings.ReplaceAll(string(program), `"-cert"`, `"`+suffix+`"`),
 		"explore.yaml":            "roles: []\n",
 		"config/samples/web.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: web, labels: {web: \"yes\"}}}\n",
-	} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 }
 
 // The action explores the operator of a pull request. An alarm is in the summary and in the
 // reports, and fails the job.
 func TestReviewExplores(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles an operator")
-	}
+	require.Long(t, "compiles an operator")
 	t.Parallel()
 	dir := t.TempDir()
 	writePairs(t, dir, "-cert")
@@ -149,10 +122,8 @@ func TestReviewExplores(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, report)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "config/samples/web.yaml"),
-		[]byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: W_}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config/samples/web.yaml"),
+		[]byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: W_}}\n"), 0o600))
 	got, summary, _ = reviewed(t, "explore", dir)
 	if got.code != 1 {
 		t.Errorf("%+v", got)
@@ -165,9 +136,7 @@ func TestReviewExplores(t *testing.T) {
 // that version creates remains, which raises an alarm. The command that replays it, and the
 // exported test, name the folder.
 func TestExploreFormer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles an operator")
-	}
+	require.Long(t, "compiles an operator")
 	t.Parallel()
 	dir, former := t.TempDir(), t.TempDir()
 	writePairs(t, dir, "-cert")

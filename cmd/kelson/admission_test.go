@@ -14,6 +14,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/internal/require"
 )
 
 const policies = `
@@ -59,9 +61,7 @@ webhooks:
 
 // Policies and a webhook reject and change objects that an unmodified kubectl sends.
 func TestAdmissionOfKubectl(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var review admissionv1.AdmissionReview
 		if err := json.NewDecoder(req.Body).Decode(&review); err != nil {
@@ -88,10 +88,9 @@ func TestAdmissionOfKubectl(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "policies.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, policies, hook.URL, base64.StdEncoding.EncodeToString(ca)),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	err := os.WriteFile(file, fmt.Appendf(nil, policies, hook.URL, base64.StdEncoding.EncodeToString(ca)),
+		0o600)
+	require.NoError(t, err)
 	wantContains(t, "apply", kubectl("apply", "-f", file),
 		"validatingwebhookconfiguration.admissionregistration.k8s.io/secrets created")
 
@@ -117,9 +116,7 @@ func TestAdmissionFlags(t *testing.T) {
 	dir := t.TempDir()
 	configuration := func(text string) string {
 		file := filepath.Join(dir, "admission.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		return "--admission-control-config-file=" + file
 	}
 	for _, test := range []struct{ flag, want string }{

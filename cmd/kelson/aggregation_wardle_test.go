@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 	"kelson.dev/test/child"
 )
 
@@ -30,9 +31,7 @@ type site struct {
 func aggregationBinary(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("../../bin", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := os.Stat(path); err != nil {
 		t.Skip("needs bin/" + name + ": make aggregation builds it")
 	}
@@ -66,19 +65,11 @@ func newSite(t *testing.T) *site {
 		return err
 	})
 	authority, err := pki.NewAuthority("wardle")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pair, err := authority.Server("wardle.default.svc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range map[string][]byte{"tls.crt": pair.CertPEM, "tls.key": pair.KeyPEM,
-		"ca.crt": authority.PEM} {
-		if err := os.WriteFile(filepath.Join(s.dir, name), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	require.NoError(t, err)
+	require.Files(t, s.dir, map[string][]byte{"tls.crt": pair.CertPEM, "tls.key": pair.KeyPEM,
+		"ca.crt": authority.PEM})
 	return s
 }
 
@@ -87,9 +78,7 @@ func (s *site) kubeconfig() string { return filepath.Join(s.dir, "kubeconfig") }
 func (s *site) start(binary string, args ...string) *child.Process {
 	s.Helper()
 	p, err := child.Start(s.dir, binary, args...)
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	s.Cleanup(func() { p.Stop(10 * time.Second) })
 	return p
 }
@@ -142,12 +131,9 @@ func (s *site) refused(want string, args ...string) {
 func (s *site) apply(manifest string) {
 	s.Helper()
 	file := filepath.Join(s.dir, "manifest.yaml")
-	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
-		s.Fatal(err)
-	}
-	if _, err := s.try("apply", "-f", file); err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, os.WriteFile(file, []byte(manifest), 0o600))
+	_, err := s.try("apply", "-f", file)
+	require.NoError(s, err)
 }
 
 func (s *site) eventually(what string, do func() error) {
@@ -171,9 +157,7 @@ func TestWardle(t *testing.T) {
 	s := newSite(t)
 	s.serve()
 	ca, err := os.ReadFile(filepath.Join(s.dir, "ca.crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.apply(fmt.Sprintf(`
 apiVersion: v1
 kind: Service

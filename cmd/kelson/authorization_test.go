@@ -5,13 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // kubectl auth shows the permissions of users and reconciles roles.
 func TestKubectlAuth(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	s := startServer(t, "--in-memory", "--node=none", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
 	canI := func(args ...string) string {
@@ -66,9 +66,7 @@ subjects:
 `
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(manifest, []byte(text), 0o600))
 	}
 	reconcile := func(args ...string) string { // which reports changes on stderr
 		t.Helper()
@@ -98,10 +96,9 @@ subjects:
 func TestWrongAuthorizationFlags(t *testing.T) {
 	dir := t.TempDir()
 	wrong := filepath.Join(dir, "wrong.yaml")
-	if err := os.WriteFile(wrong, []byte("kind: AuthorizationConfiguration\napiVersion: apiserver.config.k8s.io/v1\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	err := os.WriteFile(wrong, []byte("kind: AuthorizationConfiguration\napiVersion: apiserver.config.k8s.io/v1\n"),
+		0o600)
+	require.NoError(t, err)
 	for text, args := range map[string][]string{
 		`authorization-mode "Nonsense" is not a valid mode`:                 {"--authorization-mode=RBAC,Nonsense"},
 		"has mode specified more than once":                                 {"--authorization-mode=RBAC,RBAC"},

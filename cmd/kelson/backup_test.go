@@ -16,6 +16,7 @@ import (
 	"kelson.dev/apiserver/store/archive"
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/cmd/kelson/internal/data"
+	"kelson.dev/internal/require"
 )
 
 // A backup of a directory changes nothing there, so that it also saves one that is damaged
@@ -23,32 +24,21 @@ import (
 func TestBackupChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	backend, err := disk.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := store.Open(store.Config{Backend: backend})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range 3 {
-		if _, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: fmt.Sprint(i)},
-			Data: []byte(`{"metadata":{}}`)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: fmt.Sprint(i)},
+			Data: []byte(`{"metadata":{}}`)})
+		require.NoError(t, err)
 	}
 	newest := s.Snapshot().Revision()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
 	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
 	log, err := os.ReadFile(logs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The log loses its end: the end mark and a part of the last write.
-	if err := os.WriteFile(logs[0], log[:len(log)-30], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(logs[0], log[:len(log)-30], 0o600))
 	before := contents(t, dir)
 	backup := filepath.Join(t.TempDir(), "backup")
 	c := data.Command()
@@ -56,9 +46,7 @@ func TestBackupChangesNothing(t *testing.T) {
 	c.SetArgs([]string{"backup", "--data-dir", dir, backup})
 	c.SetOut(&bytes.Buffer{})
 	c.SetErr(&stderr)
-	if err := c.Execute(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Execute())
 	if !strings.Contains(stderr.String(), "warning: acknowledged writes are MISSING") {
 		t.Error(stderr.String())
 	}
@@ -66,9 +54,7 @@ func TestBackupChangesNothing(t *testing.T) {
 		t.Error("the backup changed the directory")
 	}
 	f, err := os.Open(backup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	objects := 0
 	revision, err := archive.Read(f, func(store.Record) error { objects++; return nil })
@@ -80,15 +66,11 @@ func TestBackupChangesNothing(t *testing.T) {
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found := map[string]string{}
 	for _, e := range entries {
 		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		found[e.Name()] = string(content)
 	}
 	return found
@@ -120,13 +102,9 @@ func TestUnfinishedBackups(t *testing.T) {
 	left := name + data.Unfinished + "1"
 	for _, other := range []string{left, name + data.Unfinished + "x", name + ".old",
 		filepath.Join(dir, "other") + data.Unfinished + "1"} {
-		if err := os.WriteFile(other, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(other, nil, 0o600))
 	}
-	if err := os.Mkdir(name+data.Unfinished+"2", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(name+data.Unfinished+"2", 0o700))
 	// The second backup runs while the first one does.
 	_, err := data.WriteBackup(name, func(w io.Writer) error {
 		if _, err := data.WriteBackup(name, content); err != nil {
@@ -138,9 +116,7 @@ func TestUnfinishedBackups(t *testing.T) {
 		t.Error(err)
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())

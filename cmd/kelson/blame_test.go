@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/cmd/kelson/internal/blame"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -23,13 +24,9 @@ func TestBlame(t *testing.T) {
 		Labels: map[string]string{"example.com/tier": "front"}},
 		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"},
 			Ports: []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "admin", Port: 8080}}}}
-	if err := env.Client().Create(t.Context(), service, client.FieldOwner("installer")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.Client().Create(t.Context(), service, client.FieldOwner("installer")))
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"example.com/tier":"back"}}}`))
-	if err := env.Client().Patch(t.Context(), service, patch, client.FieldOwner("jane")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, env.Client().Patch(t.Context(), service, patch, client.FieldOwner("jane")))
 	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "s"},
 		StringData: map[string]string{"password": "hush-hush"}})
 	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "applied",

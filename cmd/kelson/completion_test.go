@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"kelson.dev/internal/require"
 )
 
 // withoutOutput are the commands without --output, with the reason.
@@ -119,13 +121,9 @@ print set''up:done`
 func TestCompletion(t *testing.T) {
 	kelson := built(t, binary)
 	kelson, err := filepath.Abs(kelson)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
-	if err := os.Symlink(kelson, filepath.Join(dir, "kelson")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(kelson, filepath.Join(dir, "kelson")))
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	if err := os.WriteFile(kubeconfig, []byte(
 		`{"apiVersion":"v1","kind":"Config","contexts":[{"name":"shop-prod","context":{}},{"name":"shop-test","context":{}},{"name":"other","context":{}}]}`), 0o600); err != nil {
@@ -156,9 +154,7 @@ func TestCompletion(t *testing.T) {
 		"zsh": func(script, line string) []string {
 			driver, setup := script+".driver", script+".setup"
 			for file, text := range map[string]string{driver: zshDriver, setup: zshSetup} {
-				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 			}
 			return []string{"-f", driver, setup, script, line}
 		},
@@ -180,9 +176,7 @@ func TestCompletion(t *testing.T) {
 				return string(out)
 			}
 			script := filepath.Join(t.TempDir(), shell)
-			if err := os.WriteFile(script, []byte(run(kelson, "completion", shell)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(script, []byte(run(kelson, "completion", shell)), 0o600))
 			run(program, "-n", script) // parses it
 			for line, want := range lines {
 				var got []string

@@ -9,6 +9,7 @@ import (
 
 	consolecommand "kelson.dev/cmd/kelson/internal/console"
 	"kelson.dev/console"
+	"kelson.dev/internal/require"
 )
 
 // No connection without encryption leaves the machine.
@@ -56,7 +57,5 @@ func TestConsoleFlags(t *testing.T) {
 func writeKubeconfig(t *testing.T, name string) {
 	t.Helper()
 	const config = `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"a","cluster":{"server":"http://127.0.0.1:1"}}],"contexts":[{"name":"a","context":{"cluster":"a"}}],"current-context":"a"}`
-	if err := os.WriteFile(name, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, []byte(config), 0o600))
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // Restoring a backup of a running control plane gives the state at the time of the backup.
@@ -42,15 +44,9 @@ func TestBackupAndRestore(t *testing.T) {
 			}
 		}
 		content, err := os.ReadFile(backup)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "short"), content[:len(content)/2], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Join(dir, "nothing"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "short"), content[:len(content)/2], 0o600))
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "nothing"), 0o700))
 		got := command(t, nil, kelson, append([]string{"data"}, args...)...)
 		if got.code != 1 || !strings.Contains(got.stderr, what) || strings.Count(got.stderr, "\n") != 1 {
 			t.Errorf("%v: %+v", args, got)

@@ -9,26 +9,21 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/scaffold"
 )
 
 // kelson dev reacts to saved changes of a controller, a type and a sample, and to code that does
 // not compile.
 func TestDevReloadsOnSave(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes the time of several builds")
-	}
+	require.Long(t, "takes the time of several builds")
 	t.Parallel()
 	source, err := scaffold.SourceOf(os.Getenv("KELSON_CHECKOUT"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	made := func(_ []scaffold.Change, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	made(scaffold.Init(scaffold.InitOptions{Dir: dir, Domain: "example.com", Repo: "example.com/p", Name: "p",
 		Source: source}))
@@ -38,9 +33,7 @@ func TestDevReloadsOnSave(t *testing.T) {
 	cmd := exec.Command(built(t, binary), "dev", dir)
 	var said output
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() { cmd.Wait(); close(ended) }()
 	defer func() {
@@ -70,9 +63,7 @@ func TestDevReloadsOnSave(t *testing.T) {
 		if err != nil || !strings.Contains(string(data), old) {
 			t.Fatalf("%s lacks %q: %v", name, old, err)
 		}
-		if err := os.WriteFile(file, []byte(strings.Replace(string(data), old, new, 1)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(data), old, new, 1)), 0o644))
 	}
 	const controller, types = "internal/controller/welcome_controller.go", "api/v1/welcome_types.go"
 

@@ -10,6 +10,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/dropin"
 	"kelson.dev/cmd/kelson/internal/dropin/etcd"
 	"kelson.dev/cmd/kelson/internal/flags"
+	"kelson.dev/internal/require"
 )
 
 // The replacement for kube-apiserver accepts every flag of kube-apiserver.
@@ -30,9 +31,7 @@ func TestFlagReference(t *testing.T) {
 	c.InitDefaultVersionFlag()
 	text := flags.Reference(func(name string) bool { return c.Flags().Lookup(name) != nil })
 	if *update {
-		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(page, []byte(text), 0o644))
 	}
 	if have, err := os.ReadFile(page); err != nil || string(have) != text {
 		t.Errorf("%s is out of date: run go generate ./cmd/kelson/internal/flags (%v)", page, err)

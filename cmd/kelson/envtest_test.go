@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // The folder works after it is moved, --print-path prints only its path, and a second call replaces
@@ -25,9 +27,7 @@ func TestEnvtestFolder(t *testing.T) {
 		t.Error("a second call:", got)
 	}
 	moved := filepath.Join(t.TempDir(), "moved")
-	if err := os.Rename(dir, moved); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(dir, moved))
 	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
 		info, err := os.Lstat(filepath.Join(moved, name))
 		if err != nil || !info.Mode().IsRegular() {
@@ -44,12 +44,8 @@ func TestEnvtestFolder(t *testing.T) {
 			t.Error("moved:", flag, got)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(moved, "etcd.txt"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Join(moved, "etcd.txt"), filepath.Join(moved, "etcd")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(moved, "etcd.txt"), nil, 0o644))
+	require.NoError(t, os.Rename(filepath.Join(moved, "etcd.txt"), filepath.Join(moved, "etcd")))
 	if got := command(t, nil, kelson, "envtest", moved); got.code == 0 ||
 		!strings.Contains(got.stderr, "is not kelson") {
 		t.Error("another etcd:", got)
@@ -71,20 +67,12 @@ func TestServersEndWithTheirParent(t *testing.T) {
 	parent := exec.Command("sh", "-c", `"$1" --listen-client-urls "http://$2" & echo $!; wait`, "sh",
 		filepath.Join(dir, "etcd"), address)
 	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, parent.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if server, err := os.FindProcess(pid); err == nil {
 		defer server.Kill()
 	}
@@ -96,9 +84,7 @@ func TestServersEndWithTheirParent(t *testing.T) {
 		return err == nil
 	}
 	within(t, "starts", healthy)
-	if err := parent.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, parent.Process.Kill())
 	_, _ = parent.Process.Wait()
 	within(t, "ends", func() bool { return !healthy() })
 }
@@ -113,12 +99,8 @@ func TestServersOfOldSuites(t *testing.T) {
 	etcd := exec.Command(filepath.Join(dir, "etcd"), "--listen-peer-urls=http://localhost:0",
 		"--listen-client-urls=http://"+freeAddress(t), "--data-dir="+t.TempDir())
 	line, err := etcd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := etcd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, etcd.Start())
 	defer etcd.Wait()
 	defer etcd.Process.Kill()
 	if text, err := bufio.NewReader(line).ReadString('\n'); err != nil ||
@@ -136,9 +118,7 @@ func TestServersOfOldSuites(t *testing.T) {
 		"--disable-admission-plugins=ServiceAccount", "--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged=true")
 	var out output
 	server.Stdout, server.Stderr = &out, &out
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Start())
 	defer func() {
 		server.Process.Signal(os.Interrupt)
 		server.Wait()
@@ -157,18 +137,14 @@ func TestServersOfOldSuites(t *testing.T) {
 	within(t, "healthy", func() bool { return status("http://"+insecure+"/healthz") == http.StatusOK })
 	resp, err := http.Post("http://"+insecure+"/api/v1/namespaces", "application/json",
 		strings.NewReader(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "old"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
 		t.Errorf("create a namespace: %s", resp.Status)
 	}
 	// a watch, which does not delay the end of the server
 	watch, err := http.Get("http://" + insecure + "/api/v1/namespaces?watch=true")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer watch.Body.Close()
 	if text, err := bufio.NewReader(watch.Body).ReadString('\n'); err != nil || !strings.Contains(text, `"ADDED"`) {
 		t.Errorf("the watch sends %q: %v", text, err)
@@ -196,9 +172,7 @@ func within(t *testing.T, what string, holds func() bool) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }

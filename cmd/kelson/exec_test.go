@@ -41,18 +41,14 @@ func startWebPod(t *testing.T, kubectl func(args ...string) string, port int) {
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
 
 // kubectl's commands that enter containers, over both of kubectl's protocols.
 func TestKubectlEntersContainers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	s := startServer(t, "--in-memory", "--node=process", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
 	port := freePort(t)
@@ -71,15 +67,10 @@ func TestKubectlEntersContainers(t *testing.T) {
 		cmd := exec.Command(built(t, kubectlBinary), "exec", "web", "--", "sh", "-c", "echo begun; sleep 300")
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(out, make([]byte, len("begun\n"))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		_, err = io.ReadFull(out, make([]byte, len("begun\n")))
+		require.NoError(t, err)
 		if code := s.stop(syscall.SIGTERM); code != 0 {
 			t.Errorf("the server ended with %d\n%s", code, s.stderr)
 		}
@@ -148,23 +139,18 @@ read x; echo got-$x; exit 4`
 	cmd := exec.CommandContext(ctx, built(t, kubectlBinary), "exec", "-it", "web", "--", "sh", "-c", script)
 	cmd.Env = append(os.Environ(), env...)
 	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 33, Cols: 91})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer terminal.Close()
 	screen := bufio.NewReader(terminal)
 	if !screenShows(t, screen, "first size") {
 		return
 	}
-	if err := pty.Setsize(terminal, &pty.Winsize{Rows: 40, Cols: 100}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pty.Setsize(terminal, &pty.Winsize{Rows: 40, Cols: 100}))
 	if !screenShows(t, screen, "second size") {
 		return
 	}
-	if _, err := terminal.Write([]byte("typed\n")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = terminal.Write([]byte("typed\n"))
+	require.NoError(t, err)
 	screenShows(t, screen, "got-typed")
 	// returns an error when the last writer has closed the terminal
 	_, _ = io.Copy(io.Discard, screen)
@@ -194,9 +180,7 @@ func screenShows(t *testing.T, screen *bufio.Reader, want string) bool {
 func copies(t *testing.T, env []string) {
 	dir := t.TempDir()
 	there, back := filepath.Join(dir, "there"), filepath.Join(dir, "back")
-	if err := os.WriteFile(there, bytes.Repeat([]byte("data\n"), 100_000), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(there, bytes.Repeat([]byte("data\n"), 100_000), 0o644))
 	kubectlRun(t, env, "", 0, "cp", there, "web:copy")
 	kubectlRun(t, env, "", 0, "cp", "web:copy", back)
 	want, _ := os.ReadFile(there)
@@ -209,21 +193,15 @@ func forwards(t *testing.T, env []string, port int) {
 	cmd := exec.CommandContext(t.Context(), built(t, kubectlBinary), "port-forward", "web", fmt.Sprint(":", port))
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	defer func() {
 		cmd.Process.Kill()
 		cmd.Wait()
 	}()
 	line := make([]byte, 200)
 	n, err := out.Read(line)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var local int
 	if _, err := fmt.Sscanf(string(line[:n]), "Forwarding from 127.0.0.1:%d", &local); err != nil {
 		t.Fatalf("%v: %s", err, line[:n])
@@ -231,9 +209,7 @@ func forwards(t *testing.T, env []string, port int) {
 	go io.Copy(io.Discard, out)
 	for range 3 {
 		resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", local))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		wantContains(t, "page", string(body), `<a href="webserver">`)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/tools/txtar"
+
+	"kelson.dev/internal/require"
 )
 
 // existingProject is a project in kubebuilder's layout. Its operator depends on its Deployment: on
@@ -209,21 +211,15 @@ metadata: {name: sample, labels: {hook: "true"}}
 func writeExisting(t *testing.T, replaced ...string) (dir string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	listener.Close()
 	dir = t.TempDir()
 	replacer := strings.NewReplacer(append(replaced, "SERVICE_PORT", "SERVICE_PORT", "PORT", port)...)
 	for _, f := range txtar.Parse([]byte(existingProject)).Files {
 		name := filepath.Join(dir, f.Name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(replacer.Replace(string(f.Data))), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte(replacer.Replace(string(f.Data))), 0o644))
 	}
 	return dir
 }
@@ -249,14 +245,10 @@ func devExisting(t *testing.T, dir string, args ...string) string {
 
 // kelson dev runs the operator of an existing project as its Deployment describes.
 func TestDevExistingProject(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an operator")
-	}
+	require.Long(t, "builds an operator")
 	dir := writeExisting(t)
 	log := filepath.Join(t.TempDir(), "audit.log")
-	if err := os.WriteFile(log, []byte("the log of an earlier run"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(log, []byte("the log of an earlier run"), 0o600))
 	said := devExisting(t, dir, "--audit-log", log)
 	const user = "system:serviceaccount:shop-system:manager"
 	for _, part := range []string{"runs with [--patched] shop-system fast hello from the image", "created: 201", "secrets: 403",
@@ -282,9 +274,7 @@ func TestDevExistingProject(t *testing.T) {
 // If config/default deploys no certificate for the webhooks, kelson dev issues one when the
 // operator has not found it, and the cluster calls the webhooks.
 func TestDevWithoutCertificate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an operator")
-	}
+	require.Long(t, "builds an operator")
 	const certificate = `---
 apiVersion: cert-manager.io/v1
 kind: Certificate

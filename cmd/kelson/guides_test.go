@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"kelson.dev/cmd/kelson/internal/child"
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/scaffold"
 )
 
@@ -97,20 +98,14 @@ var notRun = map[string]string{
 // TestGuides runs the README and the guides. Every block of commands (console or sh) in them must
 // have a marker or be listed in notRun.
 func TestGuides(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles projects")
-	}
+	require.Long(t, "compiles projects")
 	t.Parallel()
 	pages, err := filepath.Glob("../../docs/guides/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	listed := maps.Clone(notRun)
 	for _, page := range append(pages, "../../README.md") {
 		data, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, block := range unmarkedBlocks(string(data)) {
 			name := filepath.Base(page) + ": " + block
 			if notRun[name] == "" {
@@ -186,14 +181,10 @@ func runGuide(t *testing.T, page string, steps []guideStep) {
 	dir, bin := t.TempDir(), t.TempDir()
 	kelson, source := guideProgram(t)
 	for _, name := range []string{"kelson", "kubectl"} {
-		if err := os.Symlink(kelson, filepath.Join(bin, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(kelson, filepath.Join(bin, name)))
 	}
 	caches, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cache := strings.Fields(string(caches))
 	script := guideScript(steps)
 	if strings.Contains(script, "| jq ") || strings.Contains(script, "\njq ") {
@@ -248,13 +239,9 @@ func guideProgram(t *testing.T) (kelson string, env []string) {
 	release := os.Getenv("KELSON_RELEASE")
 	if release == "" {
 		kelson, err := filepath.Abs(built(t, binary))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		source, err := scaffold.SourceOf(os.Getenv("KELSON_CHECKOUT"), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return kelson, []string{"KELSON_CHECKOUT=" + source.Checkout}
 	}
 	dir := t.TempDir()
@@ -263,13 +250,9 @@ func guideProgram(t *testing.T) (kelson string, env []string) {
 		t.Fatalf("unpack %s: %v\n%s", archive, err, out)
 	}
 	proxies, err := exec.Command("go", "env", "GOPROXY").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	modules, err := filepath.Abs(filepath.Join(release, "modules"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return filepath.Join(dir, "kelson"), []string{
 		"GOPROXY=file://" + modules + "," + strings.TrimSpace(string(proxies)), "GONOSUMDB=kelson.dev", "GOPRIVATE=",
 		"GONOPROXY=none",
@@ -284,9 +267,7 @@ func TestTutorialWithARelease(t *testing.T) {
 	}
 	page := "../../docs/guides/tutorial.md"
 	data, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	steps := guideSteps(string(data))
 	runGuide(t, page, append(steps, guideStep{commands: []guideCommand{
 		{text: "grep -c '^replace' go.mod || true", shows: []string{"0"}},
@@ -308,9 +289,7 @@ func etcdAddress(t *testing.T, bin string, env *[]string) string {
 		err = os.Symlink(etcd, filepath.Join(bin, "etcd"))
 	}
 	listener, listenErr := net.Listen("tcp", "127.0.0.1:0")
-	if err := errors.Join(err, listenErr); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, listenErr))
 	defer listener.Close()
 	address := listener.Addr().String()
 	*env = append(*env, "ETCD_LISTEN_CLIENT_URLS=http://"+address, "ETCD_ADVERTISE_CLIENT_URLS=http://"+address,

@@ -14,9 +14,7 @@ import (
 
 // A recording of a running control plane has every version of an object, and no values of Secrets.
 func TestRecordAndHistory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	kelson := built(t, binary)
 	s := startServer(t, "--in-memory", "--node=none", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
@@ -25,9 +23,7 @@ func TestRecordAndHistory(t *testing.T) {
 	recorder := exec.Command(kelson, "record", "--kubeconfig", s.kubeconfig, "--out", file)
 	var errors output
 	recorder.Stderr = &errors
-	if err := recorder.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, recorder.Start())
 	t.Cleanup(func() { recorder.Process.Kill() })
 	shown := func(args ...string) string {
 		got := command(t, nil, kelson, append(args, "--file", file)...)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	historycommand "kelson.dev/cmd/kelson/internal/history"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 )
 
@@ -20,9 +21,7 @@ func recordHistory(t *testing.T) (file, trace string) {
 	t.Helper()
 	file, trace = filepath.Join(t.TempDir(), "h"), filepath.Join(t.TempDir(), "trace")
 	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	w, err := history.NewWriter(f)
 	if err == nil {
@@ -51,9 +50,7 @@ func recordHistory(t *testing.T) (file, trace string) {
 			`"causes":[{"event":"add","kind":"Deploy","namespace":"default","name":"d","manager":"kubectl-edit"}],`+
 			`"writes":[{"verb":"apply","kind":"ConfigMap","namespace":"default","name":"c","resourceVersion":"8","changed":true}],"duration":"1ms"}`+"\n"), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return file, trace
 }
 
@@ -114,9 +111,7 @@ func TestHistoryBlame(t *testing.T) {
 func TestHistoryAndDiffOfAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "h")
 	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	w, err := history.NewWriter(f)
 	if err == nil {
@@ -132,9 +127,7 @@ func TestHistoryAndDiffOfAFile(t *testing.T) {
 	if err == nil {
 		err = w.Flush()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, tt := range []struct {
 		c    *cobra.Command
 		args []string
@@ -160,9 +153,7 @@ func TestHistoryAndDiffOfAFile(t *testing.T) {
 func TestDiffSince(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "h")
 	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	w, err := history.NewWriter(f)
 	if err == nil {
@@ -192,9 +183,7 @@ func TestDiffSince(t *testing.T) {
 	if err == nil {
 		err = w.Flush()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	run := func(c *cobra.Command, args ...string) string {
 		t.Helper()
 		var out strings.Builder

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // smallProject writes a project whose program requires one small module: images are built with
@@ -14,37 +16,25 @@ import (
 func smallProject(t *testing.T) (dir string) {
 	t.Helper()
 	sums, err := os.ReadFile("../../go.sum")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir = t.TempDir()
 	version := regexp.MustCompile(`(?m)^github\.com/spf13/pflag (v[^/ ]+) h1:`).FindStringSubmatch(string(sums))
 	if version == nil {
 		t.Fatal("go.sum lacks github.com/spf13/pflag")
 	}
-	for name, text := range map[string]string{
+	require.Files(t, dir, map[string]string{
 		"PROJECT":                           "domain: example.com\nlayout: [go.kubebuilder.io/v4]\nrepo: example.com/small\nversion: \"3\"\n",
 		"go.mod":                            "module example.com/small\n\ngo 1.26\n\nrequire github.com/spf13/pflag " + version[1] + "\n",
 		"go.sum":                            string(sums),
 		"cmd/main.go":                       "package main\n\nimport \"github.com/spf13/pflag\"\n\nfunc main() { pflag.Parse() }\n",
 		"config/samples/kustomization.yaml": "resources: []\n",
-	} {
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	return dir
 }
 
 // kelson image writes an archive and bills of materials, the same ones each time.
 func TestImage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an operator")
-	}
+	require.Long(t, "builds an operator")
 	t.Parallel()
 	kelson, dir := built(t, binary), t.TempDir()
 	project := smallProject(t)

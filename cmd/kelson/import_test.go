@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // A server's audit log becomes a history.
@@ -14,9 +16,8 @@ func TestImportAuditLog(t *testing.T) {
 	dir := t.TempDir()
 	policy, log, file := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log"),
 		filepath.Join(dir, "audit.history")
-	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- level: RequestResponse\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- level: RequestResponse\n"), 0o600)
+	require.NoError(t, err)
 	s := startServer(t, "--in-memory", "--node=none", "--kubeconfig", filepath.Join(dir, "kubeconfig"),
 		"--audit-policy-file", policy, "--audit-log-path", log)
 	kubectl := kubectlOf(t, s)
@@ -65,9 +66,7 @@ func TestImportCapture(t *testing.T) {
 	capture, file := filepath.Join(dir, "capture.ndjson"), filepath.Join(dir, "capture.history")
 	const list = `{"captured_at":"2026-11-23T10:00:01Z","api_path":"/api/v1/namespaces/default/configmaps","response_code":200,"response_body":{"apiVersion":"v1","kind":"ConfigMapList","metadata":{"resourceVersion":"20"},"items":[{"metadata":{"namespace":"default","name":"web","resourceVersion":"10"},"data":{"step":"one"}}]}}` + "\n"
 	const event = `{"captured_at":"2026-11-23T10:00:02Z","api_path":"/api/v1/namespaces/default/configmaps","event_type":"MODIFIED","response_code":200,"response_body":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"default","name":"web","resourceVersion":"21"},"data":{"step":"two"}}}` + "\n"
-	if err := os.WriteFile(capture, []byte(list+event), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(capture, []byte(list+event), 0o600))
 	if got := command(t, nil, kelson, "history", "import", capture, "--out", file); got.code != 0 ||
 		got.stdout != "imported 2 versions and 0 deletions to "+file+"\n" {
 		t.Fatalf("%+v", got)
@@ -76,9 +75,7 @@ func TestImportCapture(t *testing.T) {
 	wantContains(t, "history", got.stdout+got.stderr, "configmaps/default/web\n", `.data.step: "one" → "two"`)
 
 	damaged := filepath.Join(dir, "damaged.kshrk")
-	if err := os.WriteFile(damaged, []byte("PK\x03\x04 and no more"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(damaged, []byte("PK\x03\x04 and no more"), 0o600))
 	other := filepath.Join(dir, "other.history")
 	for want, args := range map[string][]string{
 		"zip: not a valid zip file":                {damaged},

@@ -13,38 +13,29 @@ import (
 	"testing/fstest"
 
 	"kelson.dev/cmd/kelson/internal/dropin"
+	"kelson.dev/internal/require"
 )
 
 // The small program replaces links to kelson, and both servers also work without it.
 func TestInstallEnvtest(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.Executable() // plays kelson
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	same := func(a, b string) bool {
 		one, err1 := os.Stat(filepath.Join(dir, a))
 		other, err2 := os.Stat(filepath.Join(dir, b))
 		return err1 == nil && err2 == nil && os.SameFile(one, other)
 	}
-	if err := dropin.InstallFrom(fstest.MapFS{}, self, dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, dropin.InstallFrom(fstest.MapFS{}, self, dir))
 	if !same("kubectl", "etcd") || !same("kubectl", "kube-apiserver") {
 		t.Error("without the small program, kelson is not all three")
 	}
 	for _, name := range []string{"etcd", "kube-apiserver"} { // links, as earlier versions made
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(filepath.Join(dir, name)))
+		require.NoError(t, os.Symlink(self, filepath.Join(dir, name)))
 	}
 	from := smallProgram(t)
-	if err := dropin.InstallFrom(from, self, dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, dropin.InstallFrom(from, self, dir))
 	have, err := os.ReadFile(filepath.Join(dir, "etcd"))
 	info, statErr := os.Lstat(filepath.Join(dir, "etcd"))
 	if err != nil || statErr != nil || string(have) != "small" || info.Mode() != 0o755 {
@@ -57,9 +48,7 @@ func TestInstallEnvtest(t *testing.T) {
 		[]byte("\n      --etcd-servers ")) {
 		t.Errorf("%s %v", help, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "etcd"), []byte("other"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "etcd"), []byte("other"), 0o755))
 	if err := dropin.InstallFrom(from, self, dir); err == nil {
 		t.Error("replaced a file that is not kelson's")
 	}
@@ -70,12 +59,9 @@ func smallProgram(t *testing.T) fstest.MapFS {
 	t.Helper()
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	if _, err := w.Write([]byte("small")); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.Write([]byte("small"))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
 	return fstest.MapFS{"programs/program-" + runtime.GOOS + "-" + runtime.GOARCH + ".gz": {Data: packed.Bytes()}}
 }
 
@@ -83,9 +69,7 @@ func smallProgram(t *testing.T) fstest.MapFS {
 func TestInstallEnvtestAtTheSameTime(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var calls sync.WaitGroup
 	for range 8 {
 		calls.Go(func() {
@@ -104,42 +88,28 @@ func TestInstallEnvtestAtTheSameTime(t *testing.T) {
 func TestInstallEnvtestAgain(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := dropin.InstallFrom(smallProgram(t), self, dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, dropin.InstallFrom(smallProgram(t), self, dir))
 	kubectl := filepath.Join(dir, "kubectl")
 	program, err := os.Open(self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer program.Close()
-	if err := os.Remove(kubectl); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(kubectl))
 	replaced, err := os.OpenFile(kubectl, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err == nil {
 		_, err = io.Copy(replaced, program)
 	}
-	if err := errors.Join(err, replaced.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, replaced.Close()))
 	state := func() (all []os.FileInfo) {
 		for _, name := range dropin.Names {
 			info, err := os.Stat(filepath.Join(dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			all = append(all, info)
 		}
 		return all
 	}
 	before := state()
-	if err := dropin.InstallFrom(smallProgram(t), self, dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, dropin.InstallFrom(smallProgram(t), self, dir))
 	for i, info := range state() {
 		if !os.SameFile(info, before[i]) {
 			t.Errorf("replaced %s by an equal program", dropin.Names[i])

@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // kelson token creates tokens with which machines join; such a token can request a certificate and
 // do nothing else.
 func TestTokensOfNodes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	s := startServer(t, "--data-dir", filepath.Join(t.TempDir(), "data"), "--node=none",
 		"--enable-bootstrap-token-auth")
 	kelson := func(args ...string) outcome {
@@ -94,9 +94,7 @@ func TestTokensOfNodes(t *testing.T) {
 
 // kelson token create fails if the server does not accept bootstrap tokens, and leaves no Secret.
 func TestTokensNeedBootstrapAuthentication(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	s := startServer(t, "--data-dir", filepath.Join(t.TempDir(), "data"), "--node=none")
 	got := command(t, nil, built(t, binary), "token", "create", "--kubeconfig", s.kubeconfig)
 	wantContains(t, "token create", got.stderr,

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // Krew installs the plugin from the manifest that krew-manifest writes and an archive, without a
@@ -29,9 +31,7 @@ func TestKrewInstallsThePlugin(t *testing.T) {
 	if got.code != 0 {
 		t.Fatal(got.stderr)
 	}
-	if err := os.WriteFile(manifest, []byte(got.stdout), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(manifest, []byte(got.stdout), 0o600))
 	root := filepath.Join(dir, "root")
 	env := []string{"KREW_ROOT=" + root, "HOME=" + dir, "KREW_NO_UPGRADE_CHECK=1",
 		"PATH=" + filepath.Join(root, "bin") + ":" + os.Getenv("PATH")}
@@ -59,36 +59,21 @@ func TestKrewInstallsThePlugin(t *testing.T) {
 func pack(t *testing.T, archive string, files map[string]string) {
 	t.Helper()
 	f, err := os.Create(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	compressed, err := gzip.NewWriterLevel(f, gzip.BestSpeed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w := tar.NewWriter(compressed)
 	for name, path := range files {
 		from, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		info, err := from.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: info.Size()}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(w, from); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: info.Size()}))
+		_, err = io.Copy(w, from)
+		require.NoError(t, err)
 		from.Close()
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := compressed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
+	require.NoError(t, compressed.Close())
 }

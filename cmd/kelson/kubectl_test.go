@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // A plugin that calls $KUBECTL_PATH runs this kubectl.
@@ -14,9 +16,7 @@ func TestPluginsGetKubectlPath(t *testing.T) {
 		t.Fatal(got)
 	}
 	script := "#!/bin/sh\necho \"$KUBECTL_PATH $*\"\n\"$KUBECTL_PATH\" version --client\n"
-	if err := os.WriteFile(filepath.Join(dir, "kubectl-which"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "kubectl-which"), []byte(script), 0o755))
 	env := []string{"PATH=" + dir + string(os.PathListSeparator) + os.Getenv("PATH"), "KUBECTL_PATH=of another"}
 	got := command(t, env, filepath.Join(dir, "kubectl"), "which", "one", "--two")
 	wantContains(t, "plugin", got.stdout, filepath.Join(dir, "kubectl")+" one --two\n", "Client Version:")
@@ -29,9 +29,7 @@ func TestPluginsGetKubectlPath(t *testing.T) {
 func TestVerbosityHoldsFromTheStart(t *testing.T) {
 	dir := t.TempDir()
 	kuberc := filepath.Join(dir, "kuberc")
-	if err := os.WriteFile(kuberc, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(kuberc, nil, 0o600))
 	got := command(t, nil, built(t, binary), "kubectl", "config", "view", "--kubeconfig", filepath.Join(dir, "none"),
 		"--kuberc", kuberc, "-v=5")
 	wantContains(t, "log", got.stderr, "kuberc: no preferences found in")
@@ -40,9 +38,7 @@ func TestVerbosityHoldsFromTheStart(t *testing.T) {
 // kubectl keeps the documents about the API on disk. It explains a kind whose definition was
 // applied right after it read them, also within the same second.
 func TestExplainAfterApply(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	s := startServer(t, "--in-memory", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	env := []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}
 	kubectl := func(args ...string) string {
@@ -70,9 +66,7 @@ spec:
     storage: true
     schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, description: The KIND itself.}}}}
 `)
-		if err := os.WriteFile(file, []byte(definition), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(definition), 0o600))
 		kubectl("apply", "-f", file)
 		wantContains(t, "explain", kubectl("explain", name+".spec"), "KIND:       "+kind, "The "+kind+" itself.")
 	}

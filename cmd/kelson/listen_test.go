@@ -17,19 +17,17 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/internal/require"
 )
 
 // The replacement of kube-apiserver listens on a loopback address by default, and warns if it does
 // not.
 func TestDropInListensOnLoopback(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Symlink(built(t, binary), filepath.Join(dir, "kube-apiserver")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(built(t, binary), filepath.Join(dir, "kube-apiserver")))
 	tokens := filepath.Join(dir, "tokens.csv")
-	if err := os.WriteFile(tokens, []byte("ann's,ann,1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(tokens, []byte("ann's,ann,1\n"), 0o600))
 	run := func(args ...string) (port, stderr string) {
 		t.Helper()
 		port = strconv.Itoa(freePort(t))
@@ -39,9 +37,7 @@ func TestDropInListensOnLoopback(t *testing.T) {
 		cmd := exec.CommandContext(ctx, filepath.Join(dir, "kube-apiserver"), args...)
 		var out output
 		cmd.Stdout, cmd.Stderr = &out, &out
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Start())
 		for {
 			conn, err := net.Dial("tcp", "127.0.0.1:"+port)
 			if err == nil {
@@ -93,15 +89,11 @@ func writeSecrets(t *testing.T, url string) {
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), "POST", url+"/api/v1/namespaces/default/secrets",
 			strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Authorization", "Bearer ann's")
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("%s: %s, want %d", body, resp.Status, want)
@@ -121,10 +113,9 @@ func TestVerboseServerLogsNoContents(t *testing.T) {
 				Env: []corev1.EnvVar{{Name: "PASSWORD", Value: hidden}}}},
 		}},
 	}}
-	if _, err := client.AppsV1().Deployments("default").Create(t.Context(), deployment,
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := client.AppsV1().Deployments("default").Create(t.Context(), deployment,
+		metav1.CreateOptions{})
+	require.NoError(t, err)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		now, err := client.AppsV1().Deployments("default").Get(t.Context(), "web", metav1.GetOptions{})
 		if err == nil && now.Status.ReadyReplicas == 1 {

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // binary returns the binary that the tests of this folder run: $KELSON, or one built for them.
@@ -81,9 +83,7 @@ func buildTo(name, dir string) (string, error) {
 func built(t *testing.T, what func() (string, error)) string {
 	t.Helper()
 	path, err := what()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return path
 }
 
@@ -136,12 +136,8 @@ func startCommand(t *testing.T, name string, args ...string) *server {
 	s.cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 	s.cmd.Stderr = s.stderr
 	stdout, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, s.cmd.Start())
 	lines := bufio.NewScanner(stdout)
 	lines.Scan()
 	match := readyLine.FindStringSubmatch(lines.Text())

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // kelson man writes a page for each command, equal for equal dates.
@@ -12,13 +14,9 @@ func TestMan(t *testing.T) {
 	dir := t.TempDir()
 	root := rootCommand()
 	root.SetArgs([]string{"man", "--date=2026-11-24", dir})
-	if err := root.Execute(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, root.Execute())
 	page, err := os.ReadFile(filepath.Join(dir, "kelson-data-backup.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, want := range []string{`.TH "KELSON-DATA-BACKUP" "1" "Nov 2026" "kelson `, "kelson data backup",
 		"SEE ALSO"} {
 		if !strings.Contains(string(page), want) {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -76,18 +77,15 @@ func TestMirroredStatusIsNoHotLoop(t *testing.T) {
 		env.Settle(t)
 		// The pods crash and start again, as the Deployment controller reports it.
 		workloads, err := client.New(client.Config{REST: env.RESTConfig(), FieldOwner: "kelson-workloads"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		time.Sleep(3 * time.Second) // virtual: the times of managedFields are in seconds
 		for i := range 40 {
 			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 			env.Get(t, deployment)
 			deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 2,
 				ReadyReplicas: int32(i % 3 % 2)}
-			if err := workloads.Subresource("status").Update(t.Context(), deployment, deployment); err != nil {
-				t.Fatal(err)
-			}
+			err = workloads.Subresource("status").Update(t.Context(), deployment, deployment)
+			require.NoError(t, err)
 			time.Sleep(700 * time.Millisecond) // virtual
 			env.Settle(t)
 		}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // kelson serve --detach returns when the server is ready, kelson list shows it, and kelson stop
@@ -52,9 +54,7 @@ func TestNamedServers(t *testing.T) {
 // A folder without a project has one message in all commands.
 func TestNoProject(t *testing.T) {
 	kelson, err := filepath.Abs(built(t, binary))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	empty := t.TempDir()
 	t.Chdir(empty)
 	want := ""

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // A command whose output does not fit on the disk fails.
@@ -18,9 +20,7 @@ func TestOutputToAFullDisk(t *testing.T) {
 	defer full.Close()
 	dir := t.TempDir()
 	file, err := os.Create(filepath.Join(dir, "printed"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close()
 	for to, want := range map[*os.File]string{full: "kelson: write output: ", file: ""} {
 		cmd := exec.Command(built(t, binary), "envtest", "--print-path", filepath.Join(dir, "bin"))

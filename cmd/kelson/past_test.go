@@ -13,9 +13,7 @@ import (
 // A past state is served read-only while its server runs; a fork continues from it, and does not
 // change the server or its history.
 func TestServeThePast(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	t.Parallel()
 	kelson := built(t, binary)
 	dir := t.TempDir()
@@ -83,9 +81,7 @@ func TestServeThePast(t *testing.T) {
 
 	recording := filepath.Join(dir, "recorded.history")
 	recorder := exec.Command(kelson, "record", "--kubeconfig", live.kubeconfig, "--out", recording)
-	if err := recorder.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, recorder.Start())
 	t.Cleanup(func() { recorder.Process.Kill() })
 	require.Eventually(t, "the recording has the object", func() bool {
 		return command(t, nil, kelson, "history", "cm/settings", "--file", recording).code == 0

@@ -8,13 +8,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // kelson plan shows what an operator would do in a cluster, and changes nothing there.
 func TestPlanOfACluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an operator")
-	}
+	require.Long(t, "builds an operator")
 	t.Parallel()
 	kelson := built(t, binary)
 	s := startServer(t, "--in-memory", "--node=none", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
@@ -41,9 +41,7 @@ func TestPlanOfACluster(t *testing.T) {
 		"+ create pods/default/example-at-", "because Pod default/example-at-", " was changed by Kubernetes",
 		"simulated: after the simulated start of pod default/example-at-", "1 to create, 2 to update, 0 to delete")
 	page, err := os.ReadFile("../../docs/guides/planning.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, block, _ := strings.Cut(string(page), "```console\n$ kelson plan\n")
 	block, _, _ = strings.Cut(block, "\n```\n")
 	got = planned("--quiet=5s") // the simulated pod ends after two seconds

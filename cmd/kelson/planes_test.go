@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
+
+	"kelson.dev/internal/require"
 )
 
 // throwaway is a client of a server's /planes.
@@ -38,35 +40,25 @@ type thrown struct{ ID, Path, URL, Kubeconfig string }
 func (p *thrown) file(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, []byte(p.Kubeconfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(p.Kubeconfig), 0o600))
 	return file
 }
 
 func newThrowaway(t *testing.T, s *server) *throwaway {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &throwaway{t, s.url, client}
 }
 
 func (w *throwaway) do(method, path, body string, want int) (answer thrown) {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	resp, err := w.client.Do(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	defer resp.Body.Close()
 	data, _ := io.ReadAll(resp.Body)
 	if resp.StatusCode != want {
@@ -79,14 +71,10 @@ func (w *throwaway) do(method, path, body string, want int) (answer thrown) {
 func clientOf(t *testing.T, kubeconfig string) *kubernetes.Clientset {
 	t.Helper()
 	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config.QPS = -1
 	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return clients
 }
 
@@ -101,14 +89,11 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	clients := clientOf(t, plane.Kubeconfig)
 	maps := clients.CoreV1().ConfigMaps("default")
 	watch, err := maps.Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer watch.Stop()
-	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		metav1.CreateOptions{})
+	require.NoError(t, err)
 	if event := <-watch.ResultChan(); event.Object.(*corev1.ConfigMap).Name != "a" {
 		t.Errorf("event %v", event)
 	}
@@ -137,9 +122,8 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	wantContains(t, "get", kubectl("get", "cm"), "a ")
 	wantContains(t, "api-resources", kubectl("api-resources"), "ships")
 	ship := filepath.Join(t.TempDir(), "ship.yaml")
-	if err := os.WriteFile(ship, []byte("apiVersion: sea.example.com/v1\nkind: Ship\nmetadata: {name: argo}\nspec: {masts: 2}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	err = os.WriteFile(ship, []byte("apiVersion: sea.example.com/v1\nkind: Ship\nmetadata: {name: argo}\nspec: {masts: 2}\n"), 0o600)
+	require.NoError(t, err)
 	// kubectl validates with the OpenAPI document of the plane
 	wantContains(t, "apply", kubectl("apply", "-f", ship), "ship.sea.example.com/argo created")
 	wantContains(t, "wait", kubectl("wait", "--for=jsonpath={.spec.masts}=2", "ship/argo"), "condition met")
@@ -160,13 +144,9 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	anonymous := rest.AnonymousClientConfig(&rest.Config{Host: s.url,
 		TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	client, err := rest.HTTPClientFor(anonymous)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := client.Post(s.url+"/planes", "application/json", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusForbidden {
 		t.Errorf("anonymous POST: %s", resp.Status)
@@ -179,9 +159,7 @@ func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=none", "--planes=5")
 	w := newThrowaway(t, s)
 	own, err := os.ReadFile(s.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	one := w.do("POST", "/planes", "", 201)
 	two := w.do("POST", "/planes", `{"fork":"`+one.ID+`"}`, 201)
 	w.do("PUT", "/planes/bases/b", `{"plane":"`+one.ID+`"}`, 200)
@@ -203,9 +181,7 @@ func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 		}
 		token, err := client.ServiceAccounts("default").CreateToken(t.Context(), "robot",
 			&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		robots[name] = token.Status.Token
 	}
 	at := func(config *rest.Config, url string) *kubernetes.Clientset {
@@ -215,9 +191,7 @@ func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 	for from, kubeconfig := range kubeconfigs {
 		for to, url := range planes {
 			config, err := clientcmd.RESTConfigFromKubeConfig([]byte(kubeconfig))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			_, err = at(config, url).CoreV1().Secrets("default").Get(t.Context(), "s", metav1.GetOptions{})
 			if refused := apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err); refused == (from == to) ||
 				!refused && err != nil {
@@ -232,9 +206,7 @@ func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 	}
 	// The administrator of a plane cannot create, list, save or delete planes.
 	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(one.Kubeconfig))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if w.client, err = rest.HTTPClientFor(config); err != nil {
 		t.Fatal(err)
 	}
@@ -254,9 +226,7 @@ func TestPlanesBehindThePipeline(t *testing.T) {
 		policy: "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, nonResourceURLs: [\"/planes*\"]}, {level: None}]\n",
 		tokens: "t-maker,maker,1,makers\nt-root,root,2,system:masters\nt-other,other,3\n",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	s := startServer(t, "--in-memory", "--node=none", "--planes=5", "--token-auth-file="+tokens,
 		"--audit-policy-file="+policy, "--audit-log-path="+log)
@@ -305,9 +275,7 @@ func TestPlanesBehindThePipeline(t *testing.T) {
 		}
 	}
 	data, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, want := range []string{
 		`"requestURI":"/planes","verb":"post","user":{"username":"maker"`, `"impersonatedUser":{"username":"guest"`,
 		`"requestURI":"/planes/bases/b","verb":"put","user":{"username":"root"`,
@@ -327,13 +295,9 @@ func TestListedPathsNeedRights(t *testing.T) {
 	get := func(path string, through http.RoundTripper) (int, []byte) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp, err := through.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		data, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, data
@@ -370,14 +334,10 @@ func TestExitsWithStdin(t *testing.T) {
 	cmd := exec.Command(built(t, binary), "serve", "--in-memory", "--node=none", "--secure-port=0", "--planes=1",
 		"--exit-with-stdin")
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {

@@ -2,27 +2,19 @@ package main
 
 import (
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/plan"
+	"kelson.dev/internal/require"
 )
 
 // A missing kubeconfig is reported before the operator is built.
 func TestPlanMissingKubeconfig(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module example.com/shop\n\ngo 1.26.0\n",
-		"cmd/main.go": "package main\n\nfunc main() { undefined() }\n"} {
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	require.Files(t, dir, map[string]string{"go.mod": "module example.com/shop\n\ngo 1.26.0\n",
+		"cmd/main.go": "package main\n\nfunc main() { undefined() }\n"})
 	c := plan.Command()
 	c.SetArgs([]string{dir, "--generate=false", "--kubeconfig", filepath.Join(dir, "missing")})
 	c.SetOut(io.Discard)

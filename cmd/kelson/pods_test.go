@@ -6,22 +6,21 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // A pod on a server with a data directory cannot read the authority's key or the kubeconfig, so
 // users cannot read them through a pod.
 func TestPodsReadNothingOfTheServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	base := t.TempDir()
 	data := filepath.Join(base, "data")
 	kubeconfig := filepath.Join(base, "kubeconfig")
 	s := startServer(t, "--data-dir", data, "--node=process", "--kubeconfig", kubeconfig)
 	kubectl := kubectlOf(t, s)
-	if _, err := os.Stat(filepath.Join(data, "pki", "ca.key")); err != nil {
-		t.Fatal(err)
-	}
+	_, err := os.Stat(filepath.Join(data, "pki", "ca.key"))
+	require.NoError(t, err)
 	kubectl("run", "thief", "--image=none", "--restart=Never", "--command", "--", "sh", "-c",
 		"for f in $(find "+data+"/pki "+data+"/*.log "+kubeconfig+" 2>/dev/null); do cat $f && echo STOLEN; done; cat "+
 			data+"/pki/ca.key "+kubeconfig+"; find / -name ca.key 2>/dev/null; echo over")

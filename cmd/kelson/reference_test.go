@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"kelson.dev/internal/require"
 )
 
 const reference = "../../docs/reference/commands.md"
@@ -16,21 +18,15 @@ const reference = "../../docs/reference/commands.md"
 // -update writes it.
 func TestReferenceIsUpToDate(t *testing.T) {
 	home, err := os.UserHomeDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// Replace defaults that depend on the machine.
 	want := []byte(strings.ReplaceAll(referenceOf(rootCommand()), home, "~"))
 	if *update {
-		if err := os.WriteFile(reference, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(reference, want, 0o644))
 		return
 	}
 	have, err := os.ReadFile(reference)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !bytes.Equal(have, want) {
 		t.Error("docs/reference/commands.md is out of date: run go test ./cmd/kelson -run Reference -update")
 	}

@@ -28,17 +28,11 @@ func startRemoteNode(t *testing.T, s *server, kubectl func(args ...string) strin
 	authority *pki.Authority) (requests *atomic.Int64) {
 	t.Helper()
 	cfg, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	runtime, err := process.New(process.Config{Root: t.TempDir(), Unconfined: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	agent, err := node.NewAgent(node.AgentConfig{Config: cfg, Name: "localhost", Runtime: runtime})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(cfg.CAData)
@@ -51,9 +45,7 @@ func startRemoteNode(t *testing.T, s *server, kubectl func(args ...string) strin
 		agent.ServeHTTP(w, req)
 	}))
 	serving, err := authority.Serving("localhost")(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kubelet.TLS = &tls.Config{Certificates: []tls.Certificate{*serving}, ClientCAs: clients,
 		ClientAuth: tls.RequireAndVerifyClientCert}
 	kubelet.StartTLS()
@@ -68,9 +60,7 @@ func startRemoteNode(t *testing.T, s *server, kubectl func(args ...string) strin
 	port := kubelet.Listener.Addr().(*net.TCPAddr).Port
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{
 		"daemonEndpoints": map[string]any{"kubeletEndpoint": map[string]any{"Port": port}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kubectl("patch", "node", "localhost", "--subresource=status", "--type=merge", "-p", string(patch))
 	kubectl("wait", "node/localhost", "--for=condition=Ready", "--timeout=30s")
 	return requests
@@ -78,17 +68,11 @@ func startRemoteNode(t *testing.T, s *server, kubectl func(args ...string) strin
 
 // The server reaches containers on a node that another process runs.
 func TestKubectlEntersContainersOfKubelets(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	authority, err := pki.NewAuthority("kubelets")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ca := filepath.Join(t.TempDir(), "kubelets.crt")
-	if err := os.WriteFile(ca, authority.PEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(ca, authority.PEM, 0o600))
 	s := startServer(t, "--in-memory", "--node=none", "--kubelet-certificate-authority", ca, "--kubeconfig",
 		filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
@@ -116,21 +100,13 @@ func TestKubectlEntersContainersOfKubelets(t *testing.T) {
 // Kubelets whose certificate another authority signed are refused, unless the client of a log
 // accepts that.
 func TestCertificatesOfKubeletsAreVerified(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	own, err := pki.NewAuthority("own")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	other, err := pki.NewAuthority("other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ca := filepath.Join(t.TempDir(), "kubelets.crt")
-	if err := os.WriteFile(ca, own.PEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(ca, own.PEM, 0o600))
 	s := startServer(t, "--in-memory", "--node=none", "--kubelet-certificate-authority", ca, "--kubeconfig",
 		filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)

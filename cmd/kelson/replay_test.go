@@ -14,9 +14,7 @@ import (
 // kelson replay runs an operator against the history of a server on which the same operator ran. A
 // write that it does not repeat is a divergence.
 func TestReplay(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds an operator")
-	}
+	require.Long(t, "builds an operator")
 	t.Parallel()
 	kelson := built(t, binary)
 	dir := t.TempDir()
@@ -40,9 +38,7 @@ func TestReplay(t *testing.T) {
 	operator.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	var log output
 	operator.Stdout, operator.Stderr = &log, &log
-	if err := operator.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, operator.Start())
 	t.Cleanup(func() {
 		operator.Process.Kill()
 		_ = operator.Wait()

@@ -18,18 +18,14 @@ func revisionOf(t *testing.T, kubectl func(args ...string) string, object string
 	var obj struct {
 		Metadata struct{ ResourceVersion string }
 	}
-	if err := json.Unmarshal([]byte(kubectl("get", object, "-o", "json")), &obj); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(kubectl("get", object, "-o", "json")), &obj))
 	return obj.Metadata.ResourceVersion
 }
 
 // A server with --history keeps every version of every object: while it runs, after it was killed,
 // and after a restart.
 func TestServeWithHistory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	kelson := built(t, binary)
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"--data-dir", data, "--node=none", "--history", "24h,1GiB"}
@@ -68,9 +64,7 @@ func TestServeWithHistory(t *testing.T) {
 		t.Errorf("a Secret's value is shown:\n%s", got)
 	}
 	beyond, err := strconv.ParseUint(last, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for what, args := range map[string][]string{
 		"the history begins later, at revision": {"diff", "--from", "0"},
 		"the history ends before, at revision":  {"diff", "--from", strconv.FormatUint(beyond+1_000_000, 10)},
@@ -96,13 +90,9 @@ func TestServeWithHistory(t *testing.T) {
 		t.Error(info, err)
 	}
 	content, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	content[len(content)/2] ^= 0x40
-	if err := os.WriteFile(names[0], content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(names[0], content, 0o600))
 	if got := command(t, nil, kelson, "history", "cm/web", "--data-dir", data); got.code != 1 ||
 		!strings.Contains(got.stderr, "damaged history") || strings.Count(got.stderr, "\n") != 1 {
 		t.Errorf("a damaged file: %+v", got)

@@ -17,16 +17,12 @@ import (
 // The least roles computed from an operator's audit log let the operator do its work, without a
 // refusal.
 func TestLeastRights(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	dir := t.TempDir()
 	write := func(name, content string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}
 	policy := write("policy.yaml", "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n")
@@ -35,9 +31,7 @@ func TestLeastRights(t *testing.T) {
 		"--audit-policy-file", policy, "--audit-log-path", log)
 	kubectl, kelson := kubectlOf(t, s), built(t, binary)
 	admin, err := os.ReadFile(s.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kubectl("apply", "-f", cnat+"/config/crd/bases")
 
 	// work runs the operator as a user until an At is done.
@@ -49,9 +43,7 @@ func TestLeastRights(t *testing.T) {
 		operator.Env = append(os.Environ(), "KUBECONFIG="+config)
 		var out output
 		operator.Stdout, operator.Stderr = &out, &out
-		if err := operator.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, operator.Start())
 		defer func() {
 			operator.Process.Signal(syscall.SIGTERM)
 			operator.Wait()
@@ -95,9 +87,7 @@ func TestLeastRights(t *testing.T) {
 	}
 	work("least", "second")
 	content, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for line := range strings.Lines(string(content)) {
 		if strings.Contains(line, `"code":403`) && strings.Contains(line, `"impersonatedUser":{"username":"least"`) {
 			t.Errorf("refused: %s", line)
@@ -138,9 +128,7 @@ type rightsOf struct {
 // and one run shows that all its rules are needed. A rule without a marker is missing, with the
 // place of the nearest marker, and a marker that nothing needs is unused.
 func TestRightsOfTests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs the tests of a project many times")
-	}
+	require.Long(t, "runs the tests of a project many times")
 	t.Parallel()
 	const project = "../../examples/simpledeployment"
 	run := func(want int, dir string, args ...string) rightsOf {
@@ -171,13 +159,9 @@ func TestRightsOfTests(t *testing.T) {
 
 	// A copy in the same module, with one verb of a marker removed and one added.
 	copied, err := os.MkdirTemp("../../examples", "rights-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(copied) })
-	if err := os.CopyFS(copied, os.DirFS(project)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(copied, os.DirFS(project)))
 	err = filepath.WalkDir(copied, func(name string, entry os.DirEntry, err error) error {
 		if err != nil || filepath.Ext(name) != ".go" {
 			return err
@@ -190,22 +174,16 @@ func TestRightsOfTests(t *testing.T) {
 		return os.WriteFile(name, bytes.ReplaceAll(source, []byte("examples/simpledeployment/"),
 			[]byte("examples/"+filepath.Base(copied)+"/")), 0o600)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file := filepath.Join(copied, "internal/controller/simpledeployment_controller.go")
 	source, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	changed := strings.Replace(string(source), "resources=pods,verbs=get;list;watch;create;patch;delete",
 		"resources=pods,verbs=get;list;watch;patch;delete;deletecollection", 1)
 	if changed == string(source) {
 		t.Fatal("the marker of pods is not the expected one")
 	}
-	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(changed), 0o600))
 	got = run(1, copied, "--test")
 	if len(got.Missing) != 1 || got.Missing[0].Verb != "create" || got.Missing[0].Resource != "pods" ||
 		got.Missing[0].File != "internal/controller/simpledeployment_controller.go" || got.Missing[0].Line != 21 {
@@ -246,15 +224,11 @@ func TestRightsMistakes(t *testing.T) {
 // --explore, and with that flag the exploration follows.
 func TestRightsOfTestsWithoutOperator(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{
+	require.Files(t, dir, map[string]string{
 		"go.mod":      "module example.com/p\n",
 		"lib.go":      "package p\n",
 		"lib_test.go": "package p\n\nimport \"testing\"\n\nfunc TestNothing(*testing.T) {}\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	t.Setenv("GOWORK", "off")
 	for _, test := range []struct {
 		args []string
@@ -277,18 +251,14 @@ func TestRightsOfTestsWithoutOperator(t *testing.T) {
 func TestRightsOfIgnoredMarkers(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "audit.log")
-	for name, text := range map[string]string{
+	require.Files(t, dir, map[string]string{
 		"go.mod":  "module example.com/p\n",
 		"PROJECT": "version: \"3\"\nlayout: [go.kubebuilder.io/v4]\ndomain: example.com\nrepo: example.com/p\n",
 		"p.go": "package p\n\n//+kubebuilder:rbac:groups=\"\",resources=pods,verbs=list\n\n" +
 			"//+kubebuilder:rbac:groups=\"\",resources=secrets,verbs=list\nfunc Reconcile() {}\n",
 		"audit.log": `{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"list",` +
 			`"user":{"username":"u"},"objectRef":{"resource":"pods","apiVersion":"v1"},"responseStatus":{"code":200}}` + "\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	t.Setenv("GOWORK", "off")
 	got := command(t, nil, built(t, binary), "rights", dir, "--audit-log", log, "--user", "u")
 	wantContains(t, "the summary", got.stdout, "1 requests, which need 1 rules: 0 missing")
@@ -296,9 +266,8 @@ func TestRightsOfIgnoredMarkers(t *testing.T) {
 	if got.code != 0 {
 		t.Errorf("%+v", got)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "PROJECT"), []byte("version: \"3\"\nlayout: [kelson.dev/v1]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	err := os.WriteFile(filepath.Join(dir, "PROJECT"), []byte("version: \"3\"\nlayout: [kelson.dev/v1]\n"), 0o600)
+	require.NoError(t, err)
 	got = command(t, nil, built(t, binary), "rights", dir, "--audit-log", log, "--user", "u")
 	if got.code != 1 || !strings.Contains(got.stderr, "misplaced marker") || strings.Contains(got.stderr, "warning: /") {
 		t.Errorf("in a project of kelson init: %+v", got)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/scaffold"
 )
 
@@ -30,28 +31,18 @@ var update = flag.Bool("update", false, "write the output of commands to the scr
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	kelson, err := filepath.Abs(built(t, binary))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bin := t.TempDir()
 	for _, name := range []string{"kelson", "kubectl"} {
-		if err := os.Symlink(kelson, filepath.Join(bin, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(kelson, filepath.Join(bin, name)))
 	}
 	caches, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cache := strings.Fields(string(caches))
 	source, err := scaffold.SourceOf(os.Getenv("KELSON_CHECKOUT"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	files, err := filepath.Glob("testdata/script/*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if testing.Short() {
 		files = slices.DeleteFunc(files, func(name string) bool {
 			return strings.HasPrefix(filepath.Base(name), "slow_")

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/scaffold/goedit"
 )
 
@@ -188,9 +189,7 @@ func G(context.Context) { client := f(); client.Do() }
 	contains := func(block string, parts map[string]bool) {
 		t.Helper()
 		got, err := splice([]byte(src), []byte(block))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for want, holds := range parts {
 			if strings.Contains(string(got), want) != holds {
 				t.Errorf("contains %q: %v, want %v:\n%s", want, !holds, holds, got)

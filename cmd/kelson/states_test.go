@@ -8,14 +8,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // Servers open states that earlier programs wrote, in every format: their data directories, backups
 // and histories. testdata/states/write.sh writes the files; they never change.
 func TestStates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts servers")
-	}
+	require.Long(t, "starts servers")
 	archives, err := filepath.Glob("testdata/states/*.tar.gz")
 	if err != nil || len(archives) < 2 {
 		t.Fatalf("%v, %v", archives, err)

@@ -33,9 +33,7 @@ func kubectlOf(t *testing.T, s *server) func(args ...string) string {
 // An operator built with our library, our control plane, an unmodified kubectl and a command that
 // runs as a process work together.
 func TestKubectlDrivesTheExample(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	s := startServer(t, "--in-memory", "--node=process", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
 
@@ -45,9 +43,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	watch.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	var watched output
 	watch.Stdout = &watched
-	if err := watch.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, watch.Start())
 
 	wantContains(t, "apply", kubectl("apply", "-k", cnat+"/config/samples"),
 		"at.cnat.programming-kubernetes.info/example-at created")
@@ -55,9 +51,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 	require.Eventually(t, "the watch shows the At", func() bool { return strings.Contains(watched.String(), "ADDED") })
 	operator := exec.Command(built(t, example))
 	operator.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
-	if err := operator.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, operator.Start())
 	t.Cleanup(func() {
 		operator.Process.Signal(syscall.SIGTERM)
 		operator.Wait()
@@ -100,9 +94,7 @@ func TestKubectlDrivesTheExample(t *testing.T) {
 
 // kubectl logs shows what a simulated Pod prints.
 func TestLogsOfSimulatedPods(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	s := startServer(t, "--in-memory", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
 	kubectl("run", "hello", "--image=busybox", "--restart=Never", "--command", "--", "echo", "hello from nowhere")
@@ -112,9 +104,7 @@ func TestLogsOfSimulatedPods(t *testing.T) {
 
 // The server rejects a wrong manifest with an error of one line and stores nothing.
 func TestWrongManifestsAreRefused(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	s := startServer(t, "--in-memory", "--kubeconfig", filepath.Join(t.TempDir(), "kubeconfig"))
 	kubectl := kubectlOf(t, s)
 	kubectl("apply", "-f", cnat+"/config/crd/bases")
@@ -145,9 +135,7 @@ func TestWrongManifestsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "manifest.yaml")
-			if err := os.WriteFile(file, []byte(test.manifest), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(file, []byte(test.manifest), 0o600))
 			got := command(t, []string{"KUBECONFIG=" + s.kubeconfig}, "kubectl",
 				append([]string{"apply", "-f", file}, test.flags...)...)
 			if got.code == 0 {
@@ -169,21 +157,14 @@ func TestWrongCommandLines(t *testing.T) {
 	used := startServer(t, "--data-dir", data)
 	port := used.url[strings.LastIndex(used.url, ":")+1:]
 	empty := filepath.Join(dir, "empty")
-	if err := os.Mkdir(empty, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(empty, 0o700))
 	broken := filepath.Join(dir, "broken")
-	if err := os.MkdirAll(filepath.Join(broken, "pki"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(broken, "pki", "ca.crt"), []byte("nonsense"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(broken, "pki"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(broken, "pki", "ca.crt"), []byte("nonsense"), 0o600))
 	nowhere := filepath.Join(dir, "nowhere")
-	if err := os.WriteFile(nowhere, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],`+
-		`"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	err := os.WriteFile(nowhere, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],`+
+		`"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}]}`), 0o600)
+	require.NoError(t, err)
 	for name, test := range map[string]struct {
 		args []string
 		want []string
@@ -246,9 +227,7 @@ func TestWrongCommandLines(t *testing.T) {
 // kelson dev builds and runs a project, logs what happens, and ends when the condition of --until
 // is true. If it does not become true in time, the exit code is 1.
 func TestDevRunsAProject(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	got := command(t, nil, built(t, binary), "dev", cnat, "--node=process", "--write-kubeconfig", kubeconfig,
 		"--until", "at/example-at:{.status.phase}=DONE", "--timeout", "40s")
@@ -273,9 +252,7 @@ func TestDevRunsAProject(t *testing.T) {
 // A server that is killed during writes has all acknowledged objects after a restart, and revisions
 // only grow.
 func TestKilledServerLosesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	data := filepath.Join(t.TempDir(), "data")
 	var acknowledged []string
 	revision := uint64(0)

@@ -107,20 +107,14 @@ func (term *terminal) wrote(text string) {
 // On a terminal, all commands that print values of objects escape characters that would move the
 // cursor, change the order of the text or be invisible. A pipe gets the values as they are.
 func TestDeceptiveValuesOnATerminal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	kelson, err := filepath.Abs(built(t, binary))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := startServer(t, "--in-memory", "--node=none")
 	kubectl := kubectlOf(t, s)
 	file := filepath.Join(t.TempDir(), "test.history")
 	recorder := exec.Command(kelson, "record", "--kubeconfig", s.kubeconfig, "--out", file)
-	if err := recorder.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, recorder.Start())
 	t.Cleanup(func() { recorder.Process.Kill() })
 	history := func() string {
 		got := command(t, nil, kelson, "history", "cm/evil", "--file", file)
@@ -153,9 +147,7 @@ func TestDeceptiveValuesOnATerminal(t *testing.T) {
 			t.Errorf("%s shows no escape:\n%s", line, shown)
 		}
 		written, err := os.ReadFile(term.log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, r := range deceptive {
 			if r > 0x7f && strings.ContainsRune(string(written), r) {
 				t.Fatalf("%s writes %U to the terminal:\n%s", line, r, shown)
@@ -167,13 +159,9 @@ func TestDeceptiveValuesOnATerminal(t *testing.T) {
 // On a terminal, long operations show their steps in one line, which they remove at the end, and
 // results have colors. Elsewhere, the output has neither, and is the same each time.
 func TestOnATerminal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	kelson, err := filepath.Abs(built(t, binary))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := startServer(t, "--in-memory")
 	term := openTerminal(t, "KELSON="+kelson, "KUBECONFIG="+s.kubeconfig)
 	kubectl := kubectlOf(t, s)
@@ -181,16 +169,12 @@ func TestOnATerminal(t *testing.T) {
 
 	// While vet waits for its input, the screen shows its step, and how long the step has taken.
 	manifest := filepath.Join(dir, "manifest")
-	if err := syscall.Mkfifo(manifest, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Mkfifo(manifest, 0o600))
 	term.enter("$KELSON vet " + manifest)
 	term.shows("reading manifests (1s)")
 	term.shows("reading manifests (2s)")
 	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nsize: 1\n"
-	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(manifest, []byte(text), 0o600))
 	term.shows("1 objects: 1 errors, 0 warnings")
 	term.wrote("checking 1 objects")
 	shown := term.screen()
@@ -248,9 +232,7 @@ func TestOnATerminal(t *testing.T) {
 
 	// deploy shows kubectl's lines above the progress.
 	project, err := filepath.Abs("../../examples/cnat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	term.shows(term.start("$KELSON deploy --generate=false --image example.com/cnat:v1 " + project))
 	term.wrote("applying ")
 	lines := regexp.MustCompile(`(?m)^.*serverside-applied$`).FindAllString(term.tmux("capture-pane", "-p", "-S",
@@ -268,9 +250,7 @@ func TestOnATerminal(t *testing.T) {
 	}
 
 	// elsewhere
-	if err := os.WriteFile(manifest+".yaml", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(manifest+".yaml", []byte(text), 0o600))
 	for _, args := range [][]string{
 		{"vet", manifest + ".yaml"}, {"history", "--file", file, "configmap/settings"},
 		{"diff", "--file", file, "--from", before},

@@ -17,19 +17,13 @@ import (
 func withToken(t *testing.T, s *server, token, path string) int {
 	t.Helper()
 	admin, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bearer := rest.AnonymousClientConfig(admin)
 	bearer.BearerToken = token
 	client, err := rest.HTTPClientFor(bearer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := client.Get(s.url + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp.Body.Close()
 	return resp.StatusCode
 }
@@ -37,9 +31,7 @@ func withToken(t *testing.T, s *server, token, path string) int {
 // A token from kubectl create token authenticates, also after a restart, until the service account
 // is deleted.
 func TestTokensOfServiceAccounts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	data := filepath.Join(t.TempDir(), "data")
 	s := startServer(t, "--data-dir", data, "--node=none")
 	kubectl := kubectlOf(t, s)
@@ -74,9 +66,7 @@ func TestTokensOfServiceAccounts(t *testing.T) {
 // With --token-auth-file, a token of the file is accepted and another one gets 401.
 func TestTokenFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
-	if err := os.WriteFile(file, []byte("letmein,jane,,\"system:masters\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("letmein,jane,,\"system:masters\"\n"), 0o600))
 	s := startServer(t, "--in-memory", "--node=none", "--token-auth-file", file)
 	if got := withToken(t, s, "letmein", "/api/v1/namespaces"); got != http.StatusOK {
 		t.Errorf("a token of the file: %d, want 200", got)
@@ -89,9 +79,7 @@ func TestTokenFile(t *testing.T) {
 // With AlwaysAllow, requests without a valid credential get 401.
 func TestAlwaysAllowRejectsAnonymous(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
-	if err := os.WriteFile(file, []byte("letmein,jane,\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("letmein,jane,\n"), 0o600))
 	s := startServer(t, "--in-memory", "--node=none", "--token-auth-file", file, "--authorization-mode=AlwaysAllow")
 	for token, want := range map[string]int{"letmein": http.StatusOK, "": http.StatusUnauthorized} {
 		if got := withToken(t, s, token, "/api/v1/namespaces"); got != want {

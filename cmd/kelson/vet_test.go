@@ -12,6 +12,7 @@ import (
 
 	"kelson.dev/cmd/kelson/internal/exit"
 	vetcommand "kelson.dev/cmd/kelson/internal/vet"
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/vet"
 )
 
@@ -98,12 +99,8 @@ spec:
 		"samples/jar.yaml": "apiVersion: example.com/v1\nkind: Jar\nmetadata: {name: a}\nspec: {size: 1}\n",
 	} {
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o644))
 	}
 	for _, paths := range [][]string{{dir}, {dir + "/crd", dir + "/samples"}} {
 		out, err := runVet(t, paths...)

@@ -31,39 +31,29 @@ rules:
 func startKubeAPIServer(t *testing.T, dir, policy, log string) *server {
 	t.Helper()
 	peers, err := filepath.Abs("../../bin/peers")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := os.Stat(filepath.Join(peers, "kube-apiserver")); err != nil {
 		t.Skip("SKIPPED: needs bin/peers/kube-apiserver: make peers")
 	}
 	port := func() string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer l.Close()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
 		return port
 	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	authority, err := pki.NewAuthority("why-test")
-	must(err)
+	require.NoError(t, err)
 	serving, err := authority.Server("127.0.0.1")
-	must(err)
+	require.NoError(t, err)
 	admin, err := authority.Client("admin", "system:masters")
-	must(err)
+	require.NoError(t, err)
 	file := func(name string) string { return filepath.Join(dir, name) }
 	_, err = pki.OpenKey(file("sa.key"))
-	must(err)
+	require.NoError(t, err)
 	for name, data := range map[string][]byte{"ca.crt": authority.PEM, "server.crt": serving.CertPEM,
 		"server.key": serving.KeyPEM} {
-		must(os.WriteFile(file(name), data, 0o600))
+		require.NoError(t, os.WriteFile(file(name), data, 0o600))
 	}
 	start := func(program string, args ...string) {
 		t.Helper()
@@ -71,7 +61,7 @@ func startKubeAPIServer(t *testing.T, dir, policy, log string) *server {
 		var out output
 		cmd.Stdout, cmd.Stderr = &out, &out
 		child.EndWithParent(cmd)
-		must(cmd.Start())
+		require.NoError(t, cmd.Start())
 		t.Cleanup(func() {
 			cmd.Process.Kill()
 			cmd.Wait()
@@ -98,16 +88,14 @@ func startKubeAPIServer(t *testing.T, dir, policy, log string) *server {
 	config.Contexts["c"] = &api.Context{Cluster: "c", AuthInfo: "u"}
 	config.CurrentContext = "c"
 	s := &server{kubeconfig: file("kubeconfig")}
-	must(clientcmd.WriteToFile(*config, s.kubeconfig))
+	require.NoError(t, clientcmd.WriteToFile(*config, s.kubeconfig))
 	return s
 }
 
 // kelson why explains what a program without a trace wrote, from the audit log of the real
 // kube-apiserver and of Kelson.
 func TestWhyFromAnAuditLog(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	for _, test := range []struct {
 		name  string
 		user  string
@@ -122,9 +110,7 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
-			if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(policy, []byte(auditPolicy), 0o600))
 			s := test.start(t, dir, policy, log)
 			env := []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + dir}
 			kubectl := built(t, kubectlBinary)
@@ -146,9 +132,7 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 			operator.Env = append(os.Environ(), append(env, "KELSON_TRACE=file:"+trace)...)
 			var out output
 			operator.Stdout, operator.Stderr = &out, &out
-			if err := operator.Start(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, operator.Start())
 			defer func() {
 				operator.Process.Signal(syscall.SIGTERM)
 				operator.Wait()
@@ -158,11 +142,10 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 			}()
 			for _, name := range []string{"other", "wanted"} {
 				at := filepath.Join(dir, name+".yaml")
-				if err := os.WriteFile(at, []byte(
+				err := os.WriteFile(at, []byte(
 					"apiVersion: cnat.programming-kubernetes.info/v1alpha1\nkind: At\nmetadata: {name: "+name+
-						"}\nspec: {schedule: \"2020-01-02T03:04:05Z\", command: echo YAY}\n"), 0o600); err != nil {
-					t.Fatal(err)
-				}
+						"}\nspec: {schedule: \"2020-01-02T03:04:05Z\", command: echo YAY}\n"), 0o600)
+				require.NoError(t, err)
 				must("create", "-f", at)
 			}
 			var pod string
@@ -210,14 +193,10 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 
 // Chains run through Kubernetes' own controllers and the garbage collector to a person.
 func TestWhyThroughKubernetesControllers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(policy, []byte(auditPolicy), 0o600))
 	s := startServer(t, "--in-memory", "--node=simulated", "--kubeconfig", filepath.Join(dir, "kubeconfig"),
 		"--audit-policy-file", policy, "--audit-log-path", log)
 	kubectl := kubectlOf(t, s)

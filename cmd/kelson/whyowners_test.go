@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/cmd/kelson/internal/why"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 )
 
@@ -31,9 +32,7 @@ func TestWhyOfOwners(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace")
 	line := `{"id":1,"run":"a","time":"2030-01-02T15:04:05Z","controller":"tops","kind":"Top","namespace":"default","name":"t",` +
 		`"writes":[{"verb":"create","kind":"ConfigMap","namespace":"default","name":"top","resourceVersion":"8","changed":true}],"duration":"1ms","repeats":7}` + "\n"
-	if err := os.WriteFile(trace, []byte(line), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(trace, []byte(line), 0o600))
 	for _, tt := range []struct{ object, want, err string }{
 		{object: "configmap/leaf", want: "ConfigMap leaf, owned by ConfigMap middle, owned by ConfigMap top\n\nConfigMap default/top\n"},
 		{object: "cm/top", want: "from their traces:\n\nConfigMap default/top\n"},

@@ -39,17 +39,11 @@ func TestWhySituations(t *testing.T) {
 			filepath.Join(t.TempDir(), "kubeconfig")).kubeconfig, true
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	objects, err := client.New(client.Config{REST: config})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	crd, err := os.ReadFile("testdata/why/crd.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	install(t, objects, string(crd), "")
 	require.Eventually(t, "the custom resource is served", func() bool {
 		all := &unstructured.UnstructuredList{}
@@ -140,9 +134,7 @@ func install(t *testing.T, c client.Client, documents, namespace string) {
 			}
 		}
 		if deleted {
-			if err := c.Delete(t.Context(), obj); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, c.Delete(t.Context(), obj))
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/internal/require"
 )
 
 // writer writes ConfigMaps with client-go, over the network.
@@ -19,14 +21,10 @@ type writer struct {
 func newWriter(t *testing.T, s *server) *writer {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config.QPS = -1
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &writer{t, client}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/trace"
 )
 
@@ -44,9 +45,7 @@ func TestCompare(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			all := append(records("a", tt.a), records("b", tt.b)...)
 			state, err := compareRuns(all, "a", "b", true)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var got []string
 			for _, r := range state.Rows {
 				switch {

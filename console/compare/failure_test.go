@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explored"
 )
 
@@ -15,13 +16,9 @@ import (
 func show(t *testing.T, file any, query string) (*FailureState, error) {
 	t.Helper()
 	data, err := json.Marshal(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	name := filepath.Join(t.TempDir(), "failure.json")
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, data, 0o600))
 	s := &Server{Failure: name}
 	got, err := s.failure(httptest.NewRequest("GET", "/api/failure"+query, nil))
 	if err != nil {
@@ -33,13 +30,9 @@ func show(t *testing.T, file any, query string) (*FailureState, error) {
 // A file that kelson explore writes.
 func TestFailureOfExplore(t *testing.T) {
 	written, err := os.ReadFile("../../lab/explore/testdata/failure.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	f, err := show(t, json.RawMessage(written), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if f.Oracle != "O1" || f.What != "another end" || f.Detail != "pods differ" || f.Plan == "" || len(f.Rows) != 2 ||
 		f.Rows[1].B != 2 || f.First != -1 {
 		t.Errorf("%+v", f)
@@ -53,9 +46,7 @@ func TestFailureOfExplore(t *testing.T) {
 func TestFailureRuns(t *testing.T) {
 	object := func(fields string) map[string]any {
 		o := map[string]any{}
-		if err := json.Unmarshal([]byte(fields), &o); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(fields), &o))
 		return o
 	}
 	file := map[string]any{
@@ -69,9 +60,7 @@ func TestFailureRuns(t *testing.T) {
 			"secrets default/key": []any{object(`{"data":{"password":"b3RoZXI="}}`)}}},
 	}
 	f, err := show(t, file, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text := ""
 	for _, r := range f.Rows {
 		text += r.TextA + "|" + r.TextB + " "
@@ -80,9 +69,7 @@ func TestFailureRuns(t *testing.T) {
 		t.Errorf("rows %q, first %d: %+v", text, f.First, f.Rows)
 	}
 	data, err := json.Marshal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := `"different":[{"object":"pods default/web","path":".spec.size","a":"1","b":"2"},{"object":"pods default/web","b":"exists"},` +
 		`{"object":"secrets default/key","path":".data.password","a":"(hidden)","b":"(hidden)"},{"object":"services default/web","a":"exists"}]`
 	if !strings.Contains(string(data), want) {

@@ -148,10 +148,7 @@ const (
 // versions returns the last versions of an object, each with its changes.
 func (s *Server) versions(r *http.Request) (any, error) {
 	return s.read(func(h *history.History) (any, error) {
-		var known []history.Version
-		for v := range h.Versions(key(r)) {
-			known = append(known, v)
-		}
+		known := slices.Collect(h.Versions(key(r)))
 		skipped := max(0, len(known)-maxVersions)
 		all := []Version{}
 		var before []byte

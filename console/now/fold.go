@@ -2,6 +2,7 @@ package now
 
 import (
 	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -132,10 +133,7 @@ func (x index) fold(problems map[causes.Object][]Problem) []Item {
 		return items[o]
 	}
 	// In a fixed order: the example of equal problems must not change.
-	names := make([]causes.Object, 0, len(problems))
-	for o := range problems {
-		names = append(names, o)
-	}
+	names := slices.Collect(maps.Keys(problems))
 	slices.SortFunc(names, func(a, b causes.Object) int { return strings.Compare(a.String(), b.String()) })
 	for _, o := range names {
 		known, root := x.byName[o], o

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"kelson.dev/console/internal/traces"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/causes"
 )
 
@@ -27,9 +28,7 @@ func TestStaleReads(t *testing.T) {
   {"verb":"create","kind":"Secret","namespace":"a","name":"t","resourceVersion":"31","changed":true,"at":"5600ms","duration":"1ms"}]}
 `
 	all, err := causes.Read(strings.NewReader(strings.ReplaceAll(strings.TrimPrefix(lines, "\n"), "\n ", "")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := ""
 	for _, s := range steps(&traces.Traces{Trace: all}, all.Record("own", 1)) {
 		switch {

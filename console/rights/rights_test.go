@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"kelson.dev/internal/require"
 )
 
 // Rules with resourceNames apply only to these names, and the groups of a user come from its
@@ -22,13 +24,9 @@ func TestNamesAndGroups(t *testing.T) {
 		text += fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":%q,"user":{"username":%q,"groups":["dev-%s","system:authenticated"]},"objectRef":{"resource":"configmaps","namespace":"default","name":%q}}`+"\n",
 			f[1], f[0], f[0], strings.TrimPrefix(f[2], "-"))
 	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	l := newLog(name, "jane")
-	if err := l.read(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.read())
 	if !l.groups["dev-jane"] || l.groups["dev-carl"] || l.events != 4 {
 		t.Errorf("groups %v, %d events", l.groups, l.events)
 	}
@@ -44,9 +42,7 @@ func TestNamesAndGroups(t *testing.T) {
 		{Kind: "Role", Name: "elsewhere", Namespace: "kube-system",
 			Rules: []rbacv1.PolicyRule{rule([]string{"extra"}, "get")}},
 	}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := ""
 	for _, r := range state.Requests {
 		got += fmt.Sprintf("%s %v\n", r.What, r.Missing)

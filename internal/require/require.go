@@ -3,15 +3,30 @@
 package require
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
 
-// NoError fails the test if err is not nil.
+// NoError fails the test if err is not nil. Otherwise it costs nothing, so that loops of benchmarks
+// can call it.
 func NoError(t testing.TB, err error) {
-	t.Helper()
 	if err != nil {
+		t.Helper()
 		t.Fatal(err)
+	}
+}
+
+// NoErrorf is like NoError, and says in the message what failed.
+func NoErrorf(t testing.TB, err error, format string, args ...any) {
+	if err != nil {
+		t.Helper()
+		t.Fatalf("%s: %v", fmt.Sprintf(format, args...), err)
 	}
 }
 
@@ -53,4 +68,44 @@ func Success(t testing.TB, try func() error) {
 			t.Fatalf("after %v: %v", patience, err)
 		}
 	}
+}
+
+// Long skips the test in the short run. why says what takes the time.
+func Long(t testing.TB, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip(why)
+	}
+}
+
+// Running calls run in a goroutine. stop ends its context, waits for it, and fails the test if it
+// returns an error.
+func Running(t testing.TB, run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	return func() {
+		t.Helper()
+		cancel()
+		NoError(t, <-ended)
+	}
+}
+
+// Files writes files below dir, by their slash-separated names, with the folders that they need.
+func Files[T ~string | ~[]byte](t testing.TB, dir string, files map[string]T) {
+	t.Helper()
+	for name, content := range files {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		NoError(t, os.WriteFile(file, []byte(content), 0o644))
+	}
+}
+
+// Body reads and closes the body of a response.
+func Body(t testing.TB, resp *http.Response) []byte {
+	t.Helper()
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	NoError(t, err)
+	return body
 }

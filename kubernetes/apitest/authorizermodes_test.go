@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kelson.dev/apiserver/authz"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/authorizers"
 )
 
@@ -68,17 +69,13 @@ func TestModeOrder(t *testing.T) {
 			t.Errorf("%v: %v", test.modes, errs)
 		}
 		a, err := authz.New(options.Configuration(), modes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		want(t, a, asks("root", "get", user.SystemPrivilegedGroup), test.root)
 		want(t, a, asks("ann", "get"), test.ann)
 		want(t, a, asks("bob", "get"), test.bob)
 	}
 	a, err := authz.New(authz.Options{Modes: []string{"ABAC"}}.Configuration(), modes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if rules, _, incomplete, err := a.RulesFor(t.Context(), &user.DefaultInfo{Name: "ann"}, "x"); len(rules) != 1 ||
 		incomplete || err != nil {
 		t.Errorf("%v %v %v", rules, incomplete, err)
@@ -117,9 +114,7 @@ func TestInvalidOptions(t *testing.T) {
 
 func write(t *testing.T, name, content string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 }
 
 // reviewer is an authorization webhook on its own TLS port. It allows ann, denies eve, and has no
@@ -167,9 +162,7 @@ func TestWebhook(t *testing.T) {
 		a, err := authz.New(authz.Options{Modes: []string{"Webhook"}, Webhook: authz.Webhook{
 			ConfigFile: server.config, Version: version, AuthorizedTTL: time.Hour,
 		}}.Configuration(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		want(t, a, asks("root", "get", user.SystemPrivilegedGroup), allow)
 		if n := server.asked.Load(); n != 0 {
 			t.Errorf("%d requests about system:masters", n)
@@ -231,9 +224,7 @@ func TestConfigurationFile(t *testing.T) {
 	write(t, file, configuration(first.config, second.config, "Deny", "- {type: AlwaysDeny, name: alwaysdeny}\n"))
 	modes := authz.Modes{}
 	a, err := authz.Open(file, authorizers.Parse, modes, func(err error) { warned = append(warned, err) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	counts := func(wantFirst, wantSecond int64) {
 		t.Helper()
 		if f, s := first.asked.Swap(0), second.asked.Swap(0); f != wantFirst || s != wantSecond {

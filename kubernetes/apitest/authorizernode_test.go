@@ -13,6 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/authorizers"
 )
 
@@ -26,19 +28,14 @@ func commit(t *testing.T, st *store.Store, resource string, obj metav1.Object) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := st.Commit(t.Context(), op); err != nil {
-		t.Fatal(err)
-	}
+	_, err := st.Commit(t.Context(), op)
+	require.NoError(t, err)
 }
 
 // A node may read what the pods that are bound to it use, and no longer when the pod ends. Other
 // nodes, and users outside of the group of nodes, may not.
 func TestNode(t *testing.T) {
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	a := authorizers.Node(st)
 	asked := func(name string, groups []string, q authorizer.AttributesRecord, allowed bool) {
 		t.Helper()
@@ -119,11 +116,7 @@ func TestNode(t *testing.T) {
 // Reports of a pod's status change the rights of its node only if they name resource claims. New
 // containers of the pod change them, too.
 func TestNodeAfterReports(t *testing.T) {
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	a := authorizers.Node(st)
 	asked := func(group, version, resource string, allowed bool) {
 		t.Helper()
@@ -165,11 +158,7 @@ func TestNodeAfterReports(t *testing.T) {
 
 // A node can request the certificates of its pods, and can read only its own requests.
 func TestNodeAndPodCertificates(t *testing.T) {
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	a := authorizers.Node(st)
 	const group, plural = "certificates.k8s.io", "podcertificaterequests"
 	asked := func(node string, q authorizer.AttributesRecord, allowed bool) {

@@ -15,6 +15,7 @@ import (
 	"kelson.dev/apiserver/authz/rbac"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/internal/require"
 )
 
 const group = ".rbac.authorization.k8s.io"
@@ -105,9 +106,7 @@ func TestAgreesWithKubernetes(t *testing.T) {
 	for seed := range uint64(30) {
 		c := chance{rand.New(rand.NewPCG(seed, 0))}
 		st, err := store.Open(store.Config{Retain: 1 + c.IntN(100)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		oracle, index := upstream.New(objects{st}, objects{st}, objects{st}, objects{st}), rbac.New(st)
 		for range 150 {
 			for range c.IntN(5) {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -55,14 +56,11 @@ func testClientGo(t *testing.T, p *apitest.Plane, media string) {
 		UpdateFunc: func(_, o any) { events = append(events, "update "+o.(*corev1.ConfigMap).Name) },
 		DeleteFunc: func(o any) { events = append(events, "delete "+o.(*corev1.ConfigMap).Name) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i := range 3 {
-		if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i)}},
-			metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("m", i)}},
+			metav1.CreateOptions{})
+		require.NoError(t, err)
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
@@ -85,9 +83,7 @@ func testClientGo(t *testing.T, p *apitest.Plane, media string) {
 		t.Error("created with a resourceVersion")
 	}
 	background := metav1.DeletePropagationBackground
-	if err := maps.Delete(ctx, "m1", metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, maps.Delete(ctx, "m1", metav1.DeleteOptions{PropagationPolicy: &background}))
 	if _, err := maps.Get(ctx, "m1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("not found: %v", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/ephemeral"
 )
@@ -85,11 +86,7 @@ func behindPipeline(all *ephemeral.Planes) http.Handler {
 func (s *server) do(as, method, path, body string, want int) map[string]any {
 	s.t.Helper()
 	resp := s.open(s.t.Context(), as, method, path, body)
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	data := require.Body(s.t, resp)
 	if resp.StatusCode != want {
 		s.t.Fatalf("%s %s %s as %q: %s, want %d\n%s", method, path, body, as, resp.Status, want, data)
 	}
@@ -101,15 +98,11 @@ func (s *server) do(as, method, path, body string, want int) map[string]any {
 func (s *server) open(ctx context.Context, as, method, path, body string) *http.Response {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, "http://server"+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	req.Header.Set("User", as)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := s.client.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return resp
 }
 
@@ -231,15 +224,11 @@ func TestCrossOriginRequests(t *testing.T) {
 			{"Origin", "http://server", 201},
 		} {
 			req, err := http.NewRequestWithContext(t.Context(), "POST", "http://server/planes", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			req.Header.Set("User", "admin")
 			req.Header.Set(test.header, test.value)
 			resp, err := s.client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			resp.Body.Close()
 			if resp.StatusCode != test.want {
 				t.Errorf("%s: %s: %s, want %d", test.header, test.value, resp.Status, test.want)

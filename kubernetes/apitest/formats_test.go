@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -162,9 +163,7 @@ func TestGzip(t *testing.T) {
 		t.Fatalf("%v", resp.Header)
 	}
 	body, err := gzip.NewReader(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var list metav1.PartialObjectMetadataList
 	if err := json.NewDecoder(body).Decode(&list); err != nil || len(list.Items) != 3 {
 		t.Errorf("%v %v", err, list)
@@ -181,21 +180,15 @@ func TestBodies(t *testing.T) {
 	raw, err := runtime.Encode(runtime.NewCodec(protobufOf(t), scheme.Codecs.UniversalDeserializer()),
 		&corev1.ConfigMap{TypeMeta: metav1.TypeMeta{Kind: "ConfigMap", APIVersion: "v1"},
 			ObjectMeta: metav1.ObjectMeta{Name: "b"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.Want(t, 201, "POST", maps, string(raw), "Content-Type: application/vnd.kubernetes.protobuf")
 	raw, err = cbor.Marshal(map[string]any{"kind": "ConfigMap", "apiVersion": "v1",
 		"metadata": map[string]any{"name": "c"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.Want(t, 201, "POST", maps, string(raw), "Content-Type: application/cbor")
 	raw, err = cbor.Marshal(map[string]any{"kind": "ConfigMap", "apiVersion": "v1",
 		"metadata": map[string]any{"name": "d"}, "data": map[string]any{"k": "v"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d := p.Want(t, 201, "PATCH", maps+"/d?fieldManager=m", string(raw), "Content-Type: application/apply-patch+cbor")
 	if apitest.At(d, "data", "k") != "v" {
 		t.Errorf("%v", d)

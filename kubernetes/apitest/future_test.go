@@ -2,12 +2,12 @@ package apitest_test
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -54,11 +54,7 @@ func TestReadsAtFutureRevision(t *testing.T) {
 				p.Want(t, 201, "POST", maps, configMap("a", ""))
 				begin := time.Now()
 				resp := p.Do(t, "GET", path, "")
-				body, err := io.ReadAll(resp.Body)
-				resp.Body.Close()
-				if err != nil {
-					t.Fatal(err)
-				}
+				body := require.Body(t, resp)
 				if resp.StatusCode != 504 || resp.Header.Get("Retry-After") != "1" ||
 					!strings.Contains(string(body), "Too large resource version: 9, current: 2") {
 					t.Errorf("%s: %d %v %s", path, resp.StatusCode, resp.Header, body)

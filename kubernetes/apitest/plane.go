@@ -27,6 +27,7 @@ import (
 	"kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/builtin"
 )
 
@@ -49,19 +50,13 @@ const Retain = 100
 // of watches after every commit. The options change the configuration of the verbs.
 func New(t testing.TB, options ...func(*rest.Config)) *Plane {
 	t.Helper()
-	st, err := store.Open(store.Config{Retain: Retain})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
+	st := storetest.New(t, store.Config{Retain: Retain})
 	storetest.Guard(t, st)
 	var h *rest.Handler
 	resources, err := builtin.Resources(builtin.Config{Store: st, Objects: func() resource.Objects {
 		return h
 	}, NoFastPaths: fastpath.DisabledByEnvironment()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	registry := resource.NewRegistry(resources...)
 	cfg := rest.Config{Store: st, Registry: registry, NoFastPaths: fastpath.DisabledByEnvironment()}
 	for _, option := range options {
@@ -85,9 +80,7 @@ func (p *Plane) Define(t testing.TB, definitions ...string) {
 			return p.verbs
 		}, NoFastPaths: fastpath.DisabledByEnvironment(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.Registry.Put(kinds.Resource())
 	for _, definition := range definitions {
 		p.Want(t, 201, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
@@ -98,17 +91,13 @@ func (p *Plane) Define(t testing.TB, definitions ...string) {
 func (p *Plane) Do(t testing.TB, method, path, body string, header ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), method, "http://kelson"+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, line := range header {
 		name, value, _ := strings.Cut(line, ": ")
 		req.Header.Set(name, value)
 	}
 	resp, err := p.Client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return resp
 }
 
@@ -121,9 +110,7 @@ func (p *Plane) Want(t testing.TB, code int, method, path, body string, header .
 	resp := p.Do(t, method, path, body, header...)
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if resp.StatusCode != code {
 		t.Fatalf("%s %s: %d, want %d\n%s", method, path, resp.StatusCode, code, raw)
 	}

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/bootstrappolicy"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -26,9 +28,7 @@ type restarts struct {
 func (r restarts) run(do func(rbacclient.RbacV1Interface)) {
 	r.t.Helper()
 	plane, err := controlplane.Start(r.t.Context(), controlplane.Config{Store: r.state, Controllers: controlplane.NoControllers{}})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	require.NoError(r.t, err)
 	defer plane.Stop()
 	do(kubernetes.NewForConfigOrDie(plane.RESTConfig()).RbacV1())
 }
@@ -38,18 +38,12 @@ func (r restarts) run(do func(rbacclient.RbacV1Interface)) {
 // they are.
 func TestEnsure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer state.Close()
+		state := storetest.New(t, store.Config{})
 		ctx, get := t.Context(), metav1.GetOptions{}
 		r := restarts{t, state}
 		must := func(_ any, err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}
 		r.run(func(c rbacclient.RbacV1Interface) {
 			admin, err := c.ClusterRoles().Get(ctx, "cluster-admin", get)
@@ -134,15 +128,10 @@ func TestEnsure(t *testing.T) {
 func BenchmarkEnsure(b *testing.B) {
 	none := func() *rest.Config { b.Error("unexpected update"); return nil }
 	ensure := func(st *store.Store) {
-		if err := bootstrappolicy.Ensure(b.Context(), bootstrappolicy.Config{Store: st, REST: none, Aggregated: true}); err != nil {
-			b.Fatal(err)
-		}
+		err := bootstrappolicy.Ensure(b.Context(), bootstrappolicy.Config{Store: st, REST: none, Aggregated: true})
+		require.NoError(b, err)
 	}
-	empty, err := store.Open(store.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer empty.Close()
+	empty := storetest.New(b, store.Config{})
 	for name, from := range map[string]func() *store.Snapshot{"empty": empty.Snapshot, "there": func() *store.Snapshot {
 		st := empty.Snapshot().Fork()
 		defer st.Close()

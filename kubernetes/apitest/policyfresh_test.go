@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/bootstrappolicy"
 )
 
@@ -18,9 +19,7 @@ func TestFreshStores(t *testing.T) {
 	fresh := func(t *testing.T) types.UID {
 		t.Helper()
 		st, err := bootstrappolicy.Fresh(t.Context(), true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer st.Close()
 		obj := st.Snapshot().Get(admin)
 		if obj == nil {
@@ -29,9 +28,8 @@ func TestFreshStores(t *testing.T) {
 		if age := time.Now().Unix() - obj.Head.CreationTimestamp.Unix(); age < 0 || age > 60 {
 			t.Errorf("the role is %d seconds old", age)
 		}
-		if _, err := st.Commit(t.Context(), store.Op{Key: admin, Expect: obj.Revision}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = st.Commit(t.Context(), store.Op{Key: admin, Expect: obj.Revision})
+		require.NoError(t, err)
 		return obj.Head.UID
 	}
 	real := fresh(t)

@@ -18,6 +18,7 @@ import (
 	upstream "k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -50,9 +51,7 @@ func TestPolicyText(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile("../bootstrappolicy/policy.txt", []byte(text.String()), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile("../bootstrappolicy/policy.txt", []byte(text.String()), 0o666))
 		return
 	}
 	if have, err := os.ReadFile("../bootstrappolicy/policy.txt"); err != nil || string(have) != text.String() {
@@ -86,18 +85,15 @@ func stored(t *testing.T, cfg controlplane.Config) map[store.Key]string {
 	all := map[store.Key]string{}
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := controlplane.Start(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer plane.Stop()
 		synctest.Wait()
 		sn := plane.Store().Snapshot()
 		for _, resource := range resources {
 			for obj := range sn.Scan(resource, "", store.Key{}) {
-				if _, err := plane.Store().Commit(t.Context(),
-					store.Op{Key: obj.Key, Expect: store.AnyRevision}); err != nil {
-					t.Fatal(err)
-				}
+				_, err = plane.Store().Commit(t.Context(),
+					store.Op{Key: obj.Key, Expect: store.AnyRevision})
+				require.NoError(t, err)
 			}
 		}
 		create(t, plane)
@@ -126,9 +122,7 @@ func create(t *testing.T, plane *controlplane.ControlPlane) {
 	client := kubernetes.NewForConfigOrDie(config).RbacV1()
 	check := func(_ any, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	for _, o := range slices.Concat(upstream.ClusterRoles(), upstream.ControllerRoles()) {
 		check(client.ClusterRoles().Create(t.Context(), &o, metav1.CreateOptions{}))
@@ -156,13 +150,11 @@ func createFlows(t *testing.T, plane *controlplane.ControlPlane) {
 	opts := metav1.CreateOptions{FieldManager: "api-priority-and-fairness-config-producer-v1"}
 	for _, o := range slices.Concat(bootstrap.SuggestedPriorityLevelConfigurations,
 		bootstrap.MandatoryPriorityLevelConfigurations) {
-		if _, err := client.PriorityLevelConfigurations().Create(t.Context(), o, opts); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.PriorityLevelConfigurations().Create(t.Context(), o, opts)
+		require.NoError(t, err)
 	}
 	for _, o := range slices.Concat(bootstrap.SuggestedFlowSchemas, bootstrap.MandatoryFlowSchemas) {
-		if _, err := client.FlowSchemas().Create(t.Context(), o, opts); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.FlowSchemas().Create(t.Context(), o, opts)
+		require.NoError(t, err)
 	}
 }

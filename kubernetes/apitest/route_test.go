@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -71,9 +72,7 @@ func TestItemsAreUntyped(t *testing.T) {
 	for _, media := range []string{"application/json", "application/cbor"} {
 		resp := p.Do(t, "GET", maps, "", "Accept: "+media)
 		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var list struct {
 			metav1.TypeMeta `json:",inline"`
 			Metadata        any              `json:"metadata"`
@@ -83,9 +82,7 @@ func TestItemsAreUntyped(t *testing.T) {
 		if media == "application/json" {
 			unmarshal = json.Unmarshal
 		}
-		if err := unmarshal(body, &list); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, unmarshal(body, &list))
 		if list.Kind != "ConfigMapList" || len(list.Items) != 2 {
 			t.Fatalf("%s: %s", media, body)
 		}
@@ -190,9 +187,7 @@ func TestEphemeralContainersManagedFields(t *testing.T) {
 	pod := p.Want(t, 201, "POST", pods, `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
 	pod["metadata"].(map[string]any)["labels"] = map[string]any{"a": "b"}
 	body, err := json.Marshal(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := p.Want(t, 200, "PUT", pods+"/a/ephemeralcontainers", string(body))
 	if fields := apitest.At(got, "metadata", "managedFields").([]any); len(fields) != 2 ||
 		apitest.At(got, "metadata", "labels") != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -64,16 +65,12 @@ func TestScaleOwnership(t *testing.T) {
 func owners(t *testing.T, obj apitest.Object) (out []string) {
 	t.Helper()
 	raw, err := json.Marshal(apitest.At(obj, "metadata", "managedFields"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var entries []struct {
 		Manager, Operation, Subresource string
 		FieldsV1                        map[string]map[string]any
 	}
-	if err := json.Unmarshal(raw, &entries); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &entries))
 	for _, e := range entries {
 		owns := "does not own it"
 		if _, ok := e.FieldsV1["f:spec"]["f:replicas"]; ok {

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -12,9 +13,7 @@ func TestShutdownEndsWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := apitest.New(t)
 		s := p.Watch(t, "/api/v1/configmaps?watch=1")
-		if err := p.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.Shutdown(t.Context()))
 		if typ, obj, ok := s.Next(t); ok {
 			t.Errorf("after shutdown: %s %v", typ, obj)
 		}

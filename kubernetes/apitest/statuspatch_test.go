@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"kelson.dev/apiserver/rest"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -84,9 +85,7 @@ func statusPatches(t *testing.T, plain bool, path, body, validation string, patc
 		resp := p.Do(t, "PATCH", path+"/a/status?fieldManager=m&fieldValidation="+validation,
 			strings.ReplaceAll(patch, "UID", uid), "Content-Type: application/strategic-merge-patch+json")
 		answer, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		text := fmt.Sprintf("%d %q %s", resp.StatusCode, resp.Header.Values("Warning"), answer)
 		results = append(results, strings.ReplaceAll(text, uid, "UID"))
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // Stream is an open watch.
@@ -34,9 +36,7 @@ func (s *Stream) Next(t testing.TB) (typ string, obj Object, ok bool) {
 	if err == io.EOF && len(line) == 0 {
 		return "", nil, false
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var event struct {
 		Type   string
 		Object Object

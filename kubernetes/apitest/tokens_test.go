@@ -19,16 +19,14 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/tokens"
 )
 
 func open(t *testing.T) *store.Store {
 	t.Helper()
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
+	st := storetest.New(t, store.Config{})
 	return st
 }
 
@@ -38,17 +36,14 @@ func put(t *testing.T, st *store.Store, resource, namespace, name, uid string) {
 	data := fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":%q,"uid":%q}}`, name, namespace, uid)
 	_, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Namespace: namespace, Name: name},
 		Data: data, Expect: store.AnyRevision})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func remove(t *testing.T, st *store.Store, resource, namespace, name string) {
 	t.Helper()
-	if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Namespace: namespace, Name: name},
-		Expect: store.AnyRevision}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := st.Commit(t.Context(), store.Op{Key: store.Key{Resource: resource, Namespace: namespace, Name: name},
+		Expect: store.AnyRevision})
+	require.NoError(t, err)
 }
 
 func objectMeta(namespace, name, uid string) metav1.ObjectMeta {
@@ -60,9 +55,7 @@ var robot = &core.ServiceAccount{ObjectMeta: objectMeta("lab", "robot", "u1")}
 func issuer(t *testing.T, cfg tokens.Config) *tokens.Issuer {
 	t.Helper()
 	i, err := tokens.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return i
 }
 
@@ -72,9 +65,7 @@ func issue(t *testing.T, i *tokens.Issuer, bound tokens.Bound, lifetime time.Dur
 		audiences = i.Audiences()
 	}
 	token, err := i.Issue(t.Context(), robot, bound, audiences, lifetime)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return token
 }
 
@@ -169,9 +160,7 @@ func TestExpiry(t *testing.T) {
 // their time of issue again; when it is set forward, they expire early. No result is cached.
 func TestTokensWhenTheClockIsSet(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pod := tokens.Bound{Pod: &core.Pod{ObjectMeta: objectMeta("lab", "web", "p1")}}
 	// Every bubble begins at the same time.
 	at := func(clock time.Duration, do func(*testing.T, *tokens.Issuer)) {
@@ -201,13 +190,9 @@ func TestAudiences(t *testing.T) {
 	st := open(t)
 	put(t, st, "serviceaccounts", "lab", "robot", "u1")
 	oldKey, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	newKey, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before := issuer(t, tokens.Config{Store: st, Key: oldKey, Issuers: []string{"https://old"}})
 	after := issuer(t, tokens.Config{Store: st, Key: newKey, Issuers: []string{"https://new", "https://old"}})
 	rotating := issuer(t, tokens.Config{Store: st, Key: newKey, Issuers: []string{"https://new", "https://old"},

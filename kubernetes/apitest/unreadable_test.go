@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -29,9 +30,7 @@ func TestUnreadableObject(t *testing.T) {
 			p.Want(t, 201, "POST", path, object("other"))
 			key := store.Key{Resource: resource, Namespace: "default", Name: "bad"}
 			objs, err := p.Store.Commit(t.Context(), store.Op{Key: key, Data: store.Unreadable(key, cause)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if err := objs[0].Unreadable(); err == nil || err.Error() != cause.Error() {
 				t.Errorf("the cause is %v", err)
 			}

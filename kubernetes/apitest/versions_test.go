@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -56,15 +57,11 @@ func newHistory(t *testing.T, p *apitest.Plane, list, create, apiVersion, kind s
 		t.Fatal("want an error for the compaction of a future revision")
 	}
 	h.rv["past"] = make("m2")
-	if err := p.Store.Compact(p.Store.Snapshot().Revision()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.Store.Compact(p.Store.Snapshot().Revision()))
 	h.rv["now"] = make("m3")
 	h.tokens["valid"] = continued()
 	now, err := strconv.Atoi(h.rv["now"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	h.rv["future"] = strconv.Itoa(now + 1000)
 	h.tokens["garbage"] = "nonsense"
 	return h

@@ -15,6 +15,7 @@ import (
 
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -27,9 +28,7 @@ func dial(t *testing.T, p *apitest.Plane, path string, header http.Header,
 		p.ServeHTTP(w, req.WithContext(filters.WithUser(req.Context(), admin)))
 	})
 	config, err := websocket.NewConfig("ws://kelson"+path, "http://kelson")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config.Protocol = protocols
 	for name, values := range header {
 		config.Header[name] = values
@@ -47,9 +46,7 @@ func dial(t *testing.T, p *apitest.Plane, path string, header http.Header,
 func receive(t *testing.T, ws *websocket.Conn) (typ string, obj apitest.Object) {
 	t.Helper()
 	var frame []byte
-	if err := websocket.Message.Receive(ws, &frame); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, websocket.Message.Receive(ws, &frame))
 	var event struct {
 		Type   string
 		Object apitest.Object
@@ -67,9 +64,7 @@ func TestWatchOverWebSocket(t *testing.T) {
 		p := apitest.New(t)
 		p.Want(t, 201, "POST", maps, configMap("a", ""))
 		plain, err := dial(t, p, maps+"?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if typ, obj := receive(t, plain); typ != "ADDED" || obj["kind"] != "ConfigMap" {
 			t.Errorf("%s %v", typ, obj)
 		}
@@ -79,29 +74,21 @@ func TestWatchOverWebSocket(t *testing.T) {
 		}
 		table, err := dial(t, p, maps+"?watch=1",
 			http.Header{"Accept": {"application/json;as=Table;g=meta.k8s.io;v=v1"}}, "binary.k8s.io")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if typ, obj := receive(t, table); typ != "ADDED" || obj["kind"] != "Table" ||
 			len(obj["columnDefinitions"].([]any)) == 0 {
 			t.Errorf("%s %v", typ, obj)
 		}
 		partial, err := dial(t, p, maps+"?watch=1",
 			http.Header{"Accept": {"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if typ, obj := receive(t, partial); typ != "ADDED" || obj["kind"] != "PartialObjectMetadata" {
 			t.Errorf("%s %v", typ, obj)
 		}
 		proto, err := dial(t, p, maps+"?watch=1", http.Header{"Accept": {"application/vnd.kubernetes.protobuf"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var frame []byte
-		if err := websocket.Message.Receive(proto, &frame); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, websocket.Message.Receive(proto, &frame))
 		var event metav1.WatchEvent
 		if err := event.Unmarshal(frame); err != nil || event.Type != "ADDED" ||
 			!strings.HasPrefix(string(event.Object.Raw), "k8s\x00") {
@@ -115,9 +102,7 @@ func TestWatchOverWebSocket(t *testing.T) {
 			}
 		}
 		late, err := dial(t, p, maps+"?watch=1&resourceVersion=999&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if typ, obj := receive(t, late); typ != "ERROR" || obj["code"] != 504.0 {
 			t.Errorf("%s %v", typ, obj)
 		}
@@ -125,9 +110,7 @@ func TestWatchOverWebSocket(t *testing.T) {
 			t.Errorf("after the error: %v", err)
 		}
 		short, err := dial(t, p, maps+"?watch=1&timeoutSeconds=5&resourceVersion=3", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err := websocket.Message.Receive(short, &frame); err != io.EOF {
 			t.Errorf("after five seconds: %v", err)
 		}
@@ -145,9 +128,7 @@ func TestWatchOverWebSocket(t *testing.T) {
 		}
 		partial.Close()
 		synctest.Wait()
-		if err := p.Shutdown(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.Shutdown(context.Background()))
 		if err := websocket.Message.Receive(plain, &frame); err != io.EOF {
 			t.Errorf("after shutdown: %v", err)
 		}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+
+	"kelson.dev/internal/require"
 )
 
 // allGates is set in the process that repeats the tests of the package with all feature gates on.
@@ -28,9 +30,7 @@ func TestKindsWithAllFeatureGates(t *testing.T) {
 		t.Skip("this is the process with all feature gates")
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := exec.CommandContext(t.Context(), self, "-test.short", "-test.skip="+withDefaultGates)
 	c.Env = append(os.Environ(), allGates+"=true")
 	if out, err := c.CombinedOutput(); err != nil {

@@ -3,19 +3,17 @@ package builtin
 import (
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // served returns the served group/version/resource strings.
 func served(t *testing.T, pairs map[string]string) map[string]bool {
 	t.Helper()
 	apis, err := ParseAPIs(pairs)
-	if err != nil {
-		t.Fatalf("%v: %v", pairs, err)
-	}
+	require.NoErrorf(t, err, "%v", pairs)
 	list, err := Resources(Config{APIs: apis})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out := map[string]bool{}
 	for _, r := range list {
 		for _, v := range r.Versions {
@@ -29,9 +27,7 @@ func served(t *testing.T, pairs map[string]string) map[string]bool {
 // version and of one resource add and remove others.
 func TestParseAPIs(t *testing.T) {
 	stableKinds, err := Resources(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range stableKinds {
 		for _, v := range r.Versions {
 			if strings.Contains(v.Name, "alpha") || strings.Contains(v.Name, "beta") {
@@ -102,9 +98,7 @@ func TestParseAPIsRefuses(t *testing.T) {
 // A beta version that is enabled on request serves the same objects as the stable version.
 func TestVersionsOnRequest(t *testing.T) {
 	apis, err := ParseAPIs(map[string]string{"api/beta": "true", "resource.k8s.io/v1alpha3": "true"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := serve(t, Config{APIs: apis})
 	const rule = `{metadata: {name: r}, spec: {deviceSelector: {driver: a.example.com}, taint: {key: a.example.com/t, effect: NoSchedule}}}`
 	const v1, beta, alpha = "/apis/resource.k8s.io/v1/devicetaintrules",

@@ -6,6 +6,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+
+	"kelson.dev/internal/require"
 )
 
 func TestAPIServices(t *testing.T) {
@@ -31,9 +33,7 @@ func TestAPIServices(t *testing.T) {
 		Status: apiregistration.APIServiceStatus{Conditions: []apiregistration.APIServiceCondition{
 			{Type: apiregistration.Available, Status: apiregistration.ConditionFalse, Reason: "MissingEndpoints"}}},
 	}, &metav1.TableOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want(t, "row", mustJSON(t, rows.Rows[0].Cells),
 		`["v2.example.com","default/backend","False (MissingEndpoints)","\u003cunknown\u003e"]`)
 }

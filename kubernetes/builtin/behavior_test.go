@@ -5,15 +5,14 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 )
 
 // Exactly the kinds that kube-apiserver treats specially have a special behavior in the tables of
 // kinds.
 func TestBehavior(t *testing.T) {
 	all, err := Resources(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	unsafe := resource.Behavior{Delete: resource.DeleteBehavior{NotUnsafe: true}}
 	behaviors := map[string]resource.Behavior{
 		"events":               {NotCached: true},

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 )
 
 const benchPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"default","labels":{"app":"a"}},"spec":{"containers":[{"name":"a","image":"i","env":[{"name":"A","value":"b"}]}]}}`
@@ -18,9 +19,7 @@ func BenchmarkWrite(b *testing.B) {
 	r := resources(b, Config{})("", "pods")
 	hub := decode(b, r, "v1", resource.MediaJSON, []byte(benchPod))
 	manager, err := r.Codec.FieldManager("v1", "")
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Run("decode", func(b *testing.B) {
 		for b.Loop() {
 			decode(b, r, "v1", resource.MediaJSON, []byte(benchPod))
@@ -33,17 +32,15 @@ func BenchmarkWrite(b *testing.B) {
 	})
 	b.Run("store", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := r.Codec.Store(hub); err != nil {
-				b.Fatal(err)
-			}
+			_, err := r.Codec.Store(hub)
+			require.NoError(b, err)
 		}
 	})
 	stored, _ := r.Codec.Store(hub)
 	b.Run("load", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := r.Codec.Load(stored); err != nil {
-				b.Fatal(err)
-			}
+			_, err := r.Codec.Load(stored)
+			require.NoError(b, err)
 		}
 	})
 	var versioned runtime.Object
@@ -60,8 +57,7 @@ func BenchmarkSchemas(b *testing.B) {
 	kind := resources(b, Config{})("", "pods").GVK("v1")
 	for b.Loop() {
 		s := &schemas{types: map[string]smd.TypeDef{}, kinds: map[schema.GroupVersionKind]*typed.ParseableType{}}
-		if _, err := s.typeOf(kind); err != nil {
-			b.Fatal(err)
-		}
+		_, err := s.typeOf(kind)
+		require.NoError(b, err)
 	}
 }

@@ -4,15 +4,14 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 )
 
 // resources returns the Resources of a Config, and a function that finds one of them.
 func resources(t testing.TB, cfg Config) func(group, plural string) *resource.Resource {
 	t.Helper()
 	list, err := Resources(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	registry := resource.NewRegistry(list...).Current()
 	return func(group, plural string) *resource.Resource {
 		t.Helper()
@@ -28,8 +27,7 @@ func resources(t testing.TB, cfg Config) func(group, plural string) *resource.Re
 
 func BenchmarkResources(b *testing.B) {
 	for b.Loop() {
-		if _, err := Resources(Config{}); err != nil {
-			b.Fatal(err)
-		}
+		_, err := Resources(Config{})
+		require.NoError(b, err)
 	}
 }

@@ -18,15 +18,14 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 )
 
 // For every served version of every kind, with every field set, all encodings decode to the same
 // hub, and the hub does not change when it is stored, loaded and converted to any version.
 func TestRoundTrip(t *testing.T) {
 	list, err := Resources(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range list {
 		// k8s.io/api has no sample of it; see TestAPIServices
 		if r.Group == "apiregistration.k8s.io" {
@@ -47,43 +46,31 @@ func roundTrip(t *testing.T, r *resource.Resource, version string) {
 		}
 	}
 	versioned, err := r.Codec.ToVersion(hub, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got := versioned.GetObjectKind().GroupVersionKind(); got != r.GVK(version) {
 		t.Errorf("converted to %s", got)
 	}
 	var inCBOR bytes.Buffer
-	if err := cbor.NewSerializer(Scheme(), Scheme()).Encode(versioned, &inCBOR); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cbor.NewSerializer(Scheme(), Scheme()).Encode(versioned, &inCBOR))
 	if other := decode(t, r, version, resource.MediaCBOR, inCBOR.Bytes()); canonical(t, r, hub) != canonical(t, r,
 		other) {
 		t.Errorf("CBOR decodes to another hub:\n%s\n%s", canonical(t, r, hub), canonical(t, r, other))
 	}
 	before := hub.DeepCopyObject()
 	stored, err := r.Codec.Store(hub)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !equality.Semantic.DeepEqual(before, hub) {
 		t.Errorf("Store changed the hub")
 	}
 	loaded, err := r.Codec.Load(stored)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again, err := r.Codec.ToVersion(loaded, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if a, b := mustJSON(t, versioned), mustJSON(t, again); a != b {
 		t.Errorf("after Store and Load:\n got %s\nwant %s", b, a)
 	}
 	back, err := r.Codec.FromVersion(again)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if a, b := canonical(t, r, loaded), canonical(t, r, back); a != b {
 		t.Errorf("FromVersion returns another hub:\n%s\n%s", a, b)
 	}
@@ -93,13 +80,9 @@ func roundTrip(t *testing.T, r *resource.Resource, version string) {
 func canonical(t testing.TB, r *resource.Resource, hub runtime.Object) string {
 	t.Helper()
 	stored, err := r.Codec.Store(hub)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var v any
-	if err := json.Unmarshal(stored, &v); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(stored, &v))
 	// autoscaling/v1 stores the fields that it lacks in annotations. In them, a missing quantity
 	// becomes zero.
 	return strings.ReplaceAll(mustJSON(t, v), `,"averageValue":"0"`, "")
@@ -128,17 +111,11 @@ spec:
   - {type: Resource, resource: {name: memory, target: {type: Utilization, averageUtilization: 50}}}
 `))
 	old, err := r.Codec.ToVersion(hub, "v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	back, err := r.Codec.FromVersion(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stored, err := r.Codec.Store(back)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !bytes.Contains(stored, []byte(`"apiVersion":"autoscaling/v2"`)) ||
 		!bytes.Contains(stored, []byte(`"averageUtilization":50`)) {
 		t.Errorf("stored %s", stored)
@@ -174,9 +151,7 @@ func TestDefaults(t *testing.T) {
 	stored, err := find("apps", "deployments").Codec.Store(decode(t, find("apps", "deployments"), "v1",
 		resource.MediaYAML, []byte(
 			`{metadata: {name: d}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, want := range []string{`{"kind":"Deployment","apiVersion":"apps/v1",`, `"replicas":1`,
 		`"revisionHistoryLimit":10`, `"progressDeadlineSeconds":600`, `"maxSurge":"25%"`} {
 		if !bytes.Contains(stored, []byte(want)) {
@@ -262,9 +237,7 @@ func TestPatchMeta(t *testing.T) {
 		t.Fatal("pods have no patch metadata")
 	}
 	spec, _, err := meta.LookupPatchMetadataForStruct("spec")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, containers, err := spec.LookupPatchMetadataForSlice("containers")
 	if err != nil || containers.GetPatchMergeKey() != "name" {
 		t.Errorf("merge key %q, %v", containers.GetPatchMergeKey(), err)
@@ -281,17 +254,11 @@ func TestEvents(t *testing.T) {
 	hub := decode(t, other, "v1", resource.MediaYAML,
 		[]byte(`{apiVersion: events.k8s.io/v1, kind: Event, metadata: {name: e, namespace: default}, note: hi, regarding: {kind: Pod, name: p}}`))
 	stored, err := other.Codec.Store(hub)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	hub, err = old.Codec.Load(stored)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	versioned, err := old.Codec.ToVersion(hub, "v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if e := versioned.(*corev1.Event); e.Message != "hi" || e.InvolvedObject.Name != "p" || e.APIVersion != "v1" {
 		t.Errorf("as core event: %+v", e)
 	}
@@ -336,9 +303,7 @@ status:
   containerStatuses: [{name: a, ready: true, restartCount: 2, state: {running: {}}}, {name: b, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}]
 `))
 	got, err := r.Table("v1").ConvertToTable(t.Context(), hub, &metav1.TableOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var columns []string
 	for _, c := range got.ColumnDefinitions {
 		columns = append(columns, c.Name)
@@ -357,9 +322,7 @@ func TestToVersionSharesNothing(t *testing.T) {
 	r := resources(t, Config{})("", "configmaps")
 	hub := decode(t, r, "v1", resource.MediaJSON, []byte(`{"metadata":{"labels":{"a":"b"}},"data":{"k":"v"}}`)).(*core.ConfigMap)
 	versioned, err := r.Codec.ToVersion(hub, "v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	versioned.(*corev1.ConfigMap).Data["k"] = "changed"
 	versioned.(*corev1.ConfigMap).Labels["a"] = "changed"
 	if hub.Data["k"] != "v" || hub.Labels["a"] != "b" {
@@ -392,13 +355,10 @@ func BenchmarkLoad(b *testing.B) {
 	r := resources(b, Config{})("", "pods")
 	stored, err := r.Codec.Store(decode(b, r, "v1", resource.MediaYAML,
 		[]byte(`{metadata: {name: p}, spec: {containers: [{name: c, image: busybox}]}}`)))
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	for b.Loop() {
-		if _, err := r.Codec.Load(stored); err != nil {
-			b.Fatal(err)
-		}
+		_, err = r.Codec.Load(stored)
+		require.NoError(b, err)
 	}
 }
 
@@ -409,9 +369,7 @@ func BenchmarkProtobuf(b *testing.B) {
 		operation: Update, apiVersion: v1, fieldsType: FieldsV1, fieldsV1: {"f:count": {}, "f:message": {}}}]}, type: Normal, reason: Started,
 		message: Started container, involvedObject: {apiVersion: v1, kind: Pod, namespace: default, name: p}, source: {component: kubelet}, count: 1,
 		firstTimestamp: "2026-01-02T03:04:05Z", lastTimestamp: "2026-01-02T03:04:05Z"}`)))
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	for name, load := range map[string]func() (runtime.Object, error){
 		"hub": func() (runtime.Object, error) {
 			hub, err := r.Codec.Load(stored)
@@ -432,12 +390,9 @@ func BenchmarkProtobuf(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				versioned, err := load()
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err := versioned.(*corev1.Event).Marshal(); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, err)
+				_, err = versioned.(*corev1.Event).Marshal()
+				require.NoError(b, err)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 	"kelson.dev/internal/strictjson"
 	"kelson.dev/kubernetes/builtin"
 )
@@ -16,13 +17,9 @@ import (
 // without fast paths: valid and invalid random objects of every kind.
 func TestDecodeMatchesLibrary(t *testing.T) {
 	fast, err := builtin.Resources(builtin.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	slow, err := builtin.Resources(builtin.Config{NoFastPaths: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	decoder := strictjson.New(builtin.Scheme())
 	decoded, all := 0, 0
 	for i, r := range fast {
@@ -38,9 +35,7 @@ func TestDecodeMatchesLibrary(t *testing.T) {
 					random := &randomTree{Rand: rand.New(rand.NewPCG(seed, 11)), types: c.types, valid: seed%4 != 0,
 						nonEmpty: seed%4 == 1}
 					body, err := json.Marshal(random.object(t, kind))
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					if seed%8 == 0 { // damage it
 						body[random.IntN(len(body))] = `{}[]",:0ntx`[random.IntN(11)]
 					}

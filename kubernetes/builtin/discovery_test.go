@@ -9,15 +9,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/tokens"
 )
 
 // Names, short names, categories, verbs and subresources equal those of kube-apiserver's discovery.
 func TestResourcesMatchDiscovery(t *testing.T) {
 	list, err := allKinds(Config{Tokens: &tokens.Issuer{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var missing []string
 	for _, r := range list {
 		for _, version := range r.Versions {
@@ -26,9 +25,7 @@ func TestResourcesMatchDiscovery(t *testing.T) {
 				file = "apis__" + r.Group + "__" + version.Name + ".json"
 			}
 			var doc metav1.APIResourceList
-			if err := json.Unmarshal(discoveryDocument(t, file), &doc); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal(discoveryDocument(t, file), &doc))
 			missing = append(missing, compareDiscovery(t, r, version.Name, doc.APIResources)...)
 		}
 	}
@@ -107,8 +104,6 @@ func compareDiscovery(t *testing.T, r *resource.Resource, version string,
 func mustJSON(t testing.TB, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(data)
 }

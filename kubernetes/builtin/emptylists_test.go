@@ -9,6 +9,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/internal/require"
 )
 
 // Empty lists that are values of fields become null. Lists in lists and text in strings stay as
@@ -45,9 +47,7 @@ func TestWithoutEmptyLists(t *testing.T) {
 		}}},
 	}}}
 	got, err := json.Marshal(withoutEmptyLists(claim).(*resourcev1.ResourceClaim).Spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := `{"devices":{"requests":null,"constraints":[{}],"config":[{"opaque":{"driver":"d","parameters":{"a":[]}}}]}}`
 	if string(got) != want {
 		t.Errorf("%s, want %s", got, want)

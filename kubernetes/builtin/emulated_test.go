@@ -13,6 +13,7 @@ import (
 
 	"kelson.dev/apiserver/discovery"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/emulation"
 )
@@ -41,18 +42,12 @@ func TestEmulatedDiscovery(t *testing.T) {
 	for release, known := range knownDifferences {
 		t.Run(release, func(t *testing.T) {
 			version, err := emulation.Parse(release)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			unclaim, err := version.Claim()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer unclaim()
 			kinds, err := builtin.Resources(builtin.Config{Version: version})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			registry := resource.NewRegistry(kinds...)
 			h := discovery.New(discovery.Config{Registry: registry, Priorities: builtin.Priorities})
 			want := stableResources(t, moduleOf(t, release))
@@ -100,28 +95,20 @@ func TestEmulatedDiscovery(t *testing.T) {
 // compatibility; the error is kube-apiserver's.
 func TestEmulatedNewerAPI(t *testing.T) {
 	version, err := emulation.Parse("1.34")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	unclaim, err := version.Claim()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer unclaim()
 	apis, err := builtin.ParseAPIs(map[string]string{
 		"admissionregistration.k8s.io/v1/mutatingadmissionpolicies": "true"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = builtin.Resources(builtin.Config{APIs: apis, Version: version})
 	if err == nil || !strings.Contains(err.Error(), "introduced at 1.36 after the current version 1.34") {
 		t.Errorf("without forward compatibility: %v", err)
 	}
 	version.ConfigForwardCompatible = true
 	kinds, err := builtin.Resources(builtin.Config{APIs: apis, Version: version})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range kinds {
 		if r.Plural == "mutatingadmissionpolicies" {
 			return
@@ -155,18 +142,14 @@ func stableResources(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	folder := filepath.Join(dir, "api", "discovery")
 	files, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out := map[string]string{}
 	for _, file := range files {
 		if !stableDocument.MatchString(file.Name()) {
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join(folder, file.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		list(t, data, out)
 	}
 	return out
@@ -178,9 +161,7 @@ func list(t *testing.T, data []byte, out map[string]string) {
 	document := parse[metav1.APIResourceList](t, data)
 	for _, r := range document.APIResources {
 		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out[document.GroupVersion+" "+r.Name] = string(text)
 	}
 }

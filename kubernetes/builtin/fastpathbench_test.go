@@ -13,6 +13,7 @@ import (
 	upstream "k8s.io/apiserver/pkg/registry/rest"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 )
 
 const (
@@ -48,39 +49,25 @@ func fastPathSteps(b *testing.B, r *resource.Resource, body string) map[string]f
 	version := r.Versions[0].Name
 	hub := decode(b, r, version, resource.MediaJSON, []byte(body))
 	manager, err := r.Codec.FieldManager(version, "")
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	config := &unstructured.Unstructured{}
-	if err := config.UnmarshalJSON([]byte(body)); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, config.UnmarshalJSON([]byte(body)))
 	unstructured.RemoveNestedField(config.Object, "metadata", "creationTimestamp")
 	empty, err := Scheme().New(r.GVK(version))
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	empty.GetObjectKind().SetGroupVersionKind(r.GVK(version))
 	live, err := manager.Apply(empty, config, "op", true)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	for _, obj := range []runtime.Object{hub, live} {
 		object, err := meta.Accessor(obj)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		object.SetUID(types.UID("u"))
 		object.SetResourceVersion("1")
 	}
 	created, err := meta.Accessor(hub)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	stored, err := r.Codec.Store(hub)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	ctx := request.WithNamespace(b.Context(), "default")
 	ctx = request.WithRequestInfo(ctx, &request.RequestInfo{APIGroup: r.Group, APIVersion: version, Resource: r.Plural})
 	steps := map[string]func(){
@@ -89,26 +76,21 @@ func fastPathSteps(b *testing.B, r *resource.Resource, body string) map[string]f
 			manager.UpdateNoErrors(empty, hub, "op")
 		},
 		"apply a new one": func() {
-			if _, err := manager.Apply(empty, config, "op", false); err != nil {
-				b.Fatal(err)
-			}
+			_, err := manager.Apply(empty, config, "op", false)
+			require.NoError(b, err)
 		},
 		"apply the same": func() {
-			if _, err := manager.Apply(live, config, "op", false); err != nil {
-				b.Fatal(err)
-			}
+			_, err := manager.Apply(live, config, "op", false)
+			require.NoError(b, err)
 		},
 		"convert for the response": func() {
 			if _, ok := r.Codec.(resource.Fresh).Written(hub, stored, version); ok {
 				return
 			}
 			loaded, err := r.Codec.Load(stored)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, err := r.Codec.ToVersion(loaded, version); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
+			_, err = r.Codec.ToVersion(loaded, version)
+			require.NoError(b, err)
 		},
 	}
 	if r.Plural == "configmaps" {
@@ -119,9 +101,7 @@ func fastPathSteps(b *testing.B, r *resource.Resource, body string) map[string]f
 				}
 				b.Fatal("not on the fast path")
 			}
-			if err := upstream.BeforeCreate(r.Strategy, ctx, hub); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, upstream.BeforeCreate(r.Strategy, ctx, hub))
 		}
 	}
 	return steps

@@ -16,6 +16,7 @@ import (
 
 	"kelson.dev/apiserver/discovery"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/builtin"
 )
 
@@ -27,9 +28,7 @@ func newHandler(t testing.TB) (*discovery.Handler, *resource.Registry) {
 func newHandlerOf(t testing.TB, apis *builtin.APIs) (*discovery.Handler, *resource.Registry) {
 	t.Helper()
 	kinds, err := builtin.Resources(builtin.Config{APIs: apis})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	registry := resource.NewRegistry(kinds...)
 	return discovery.New(discovery.Config{Registry: registry, Priorities: builtin.Priorities}), registry
 }
@@ -58,14 +57,10 @@ func parse[T any](t testing.TB, data []byte) T {
 func documents(t testing.TB) func(name string) []byte {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return func(name string) []byte {
 		data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "api", "discovery", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return data
 	}
 }
@@ -78,9 +73,7 @@ const (
 // Discovery describes the served kinds exactly as kube-apiserver does, and in its order.
 func TestDiscoveryMatchesKubernetes(t *testing.T) {
 	all, err := builtin.ParseAPIs(map[string]string{"api/all": "true"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, apis := range []*builtin.APIs{nil, all} {
 		h, _ := newHandlerOf(t, apis)
 		compareDocuments(t, h)

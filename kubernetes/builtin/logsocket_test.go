@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/websocket"
+
+	"kelson.dev/internal/require"
 )
 
 // A log over a WebSocket begins with an empty message, as in kube-apiserver, and ends when the log
@@ -22,18 +24,14 @@ func TestLogOverWebSocket(t *testing.T) {
 	defer server.Close()
 	dial := func(protocols ...string) (*websocket.Conn, error) {
 		config, err := websocket.NewConfig("ws"+strings.TrimPrefix(server.URL, "http"), "http://localhost")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		config.Protocol = protocols
 		return websocket.DialConfig(config)
 	}
 	receive := func(conn *websocket.Conn) string {
 		t.Helper()
 		var message []byte
-		if err := websocket.Message.Receive(conn, &message); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, websocket.Message.Receive(conn, &message))
 		return string(message)
 	}
 	const line = "the container is alive\n"
@@ -68,9 +66,7 @@ func TestLogOverWebSocket(t *testing.T) {
 	reader, writer := io.Pipe()
 	source = reader
 	conn, err := dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	receive(conn)
 	conn.Close()
 	for err == nil {

@@ -22,6 +22,7 @@ import (
 	"kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/builtin"
 )
 
@@ -30,9 +31,7 @@ import (
 // managedFields.
 func TestManagerMatchesLibrary(t *testing.T) {
 	resources, err := builtin.Resources(builtin.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rounds := 8
 	for _, r := range resources {
 		if r.Review != nil || r.Computed != nil {
@@ -68,9 +67,7 @@ func TestManagerMatchesLibrary(t *testing.T) {
 // Updates of subresources have the owners that the library computes.
 func TestManagerOfSubresourcesMatchesLibrary(t *testing.T) {
 	resources, err := builtin.Resources(builtin.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	updates, fast := 0, 0
 	for _, r := range resources {
 		for _, sub := range r.Subresources {
@@ -128,9 +125,7 @@ type comparison struct {
 func (c *comparison) begin() {
 	c.Helper()
 	fieldManager, err := c.codec.FieldManager(c.kind.Version, c.sub)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	manager, ok := builtin.Unwrapped(fieldManager).(*managedfields.StructManager)
 	if !ok {
 		c.Skipf("a %T", fieldManager)
@@ -156,9 +151,7 @@ func (c *comparison) Apply(live, config runtime.Object, by string, force bool) (
 
 func (c *comparison) empty() runtime.Object {
 	obj, err := builtin.Scheme().New(c.kind)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	obj.GetObjectKind().SetGroupVersionKind(c.kind)
 	return obj
 }
@@ -184,9 +177,7 @@ func (c *comparison) round(seed uint64) {
 		return
 	}
 	hub, err = c.codec.FromVersion(versioned)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	c.createdAll++
 	want := c.library.UpdateNoErrors(c.empty(), hub.DeepCopyObject(), "hand")
 	c.asked = false
@@ -209,26 +200,18 @@ func (c *comparison) written(seed uint64, hub runtime.Object) {
 		return
 	}
 	loaded, err := c.codec.Load(stored)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	want, err := c.codec.ToVersion(loaded, c.kind.Version)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	got, ok := c.codec.Written(hub, stored, c.kind.Version)
 	if !ok {
 		return
 	}
 	c.encoded++
 	a, err := wire.Encode(resource.MediaProtobuf, want)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	b, err := wire.Encode(resource.MediaProtobuf, got)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	if !bytes.Equal(a, b) {
 		c.Fatalf("seed %d: %s\nis shown as\n%v\nnot\n%v", seed, stored, got, want)
 	}
@@ -239,13 +222,9 @@ func (c *comparison) written(seed uint64, hub runtime.Object) {
 // keys, which the library refuses to merge.
 func (c *comparison) updated(seed uint64, random *randomTree, hub runtime.Object) runtime.Object {
 	versioned, err := c.codec.ToVersion(hub, c.kind.Version)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(versioned)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	if random.IntN(3) > 0 {
 		for range 1 + random.IntN(3) {
 			random.alter(content)
@@ -317,9 +296,7 @@ func (c *comparison) reapply(seed uint64, random *randomTree, hub runtime.Object
 		case 0:
 			next := hub.DeepCopyObject()
 			accessor, err := meta.Accessor(next)
-			if err != nil {
-				c.Fatal(err)
-			}
+			require.NoError(c, err)
 			accessor.SetLabels(map[string]string{random.word(): random.word()})
 			hub = c.update(seed, hub, next, "hand")
 		case 1, 2, 3, 4:
@@ -383,9 +360,7 @@ func (c *comparison) apply(seed uint64, live runtime.Object, config *unstructure
 func (c *comparison) text(hub runtime.Object) string {
 	hub = hub.DeepCopyObject()
 	accessor, err := meta.Accessor(hub)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	for i := range accessor.GetManagedFields() {
 		if e := &accessor.GetManagedFields()[i]; e.Time != nil {
 			e.Time = &metav1.Time{}

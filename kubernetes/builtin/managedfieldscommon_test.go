@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/builtin"
 )
 
@@ -73,9 +74,7 @@ func TestCommonObjectsTakeFastPath(t *testing.T) {
 				usualMetadata + `,` + test.content + `}`
 			config := func(old, new string) *unstructured.Unstructured {
 				u := &unstructured.Unstructured{}
-				if err := u.UnmarshalJSON([]byte(strings.Replace(body, old, new, 1))); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, u.UnmarshalJSON([]byte(strings.Replace(body, old, new, 1))))
 				return u
 			}
 			if !json.Valid([]byte(body)) || !strings.Contains(body, test.before) {
@@ -89,13 +88,9 @@ func TestCommonObjectsTakeFastPath(t *testing.T) {
 			}
 			for _, next := range []*unstructured.Unstructured{config("", ""), config(test.before, test.after)} {
 				stored, err := c.codec.Store(applied)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				live, err := c.codec.Load(stored)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if applied, ok = c.apply(0, live, next, "op", false); !ok {
 					t.Error("the library answered the apply of ", next)
 				}
@@ -125,9 +120,7 @@ func TestCommonObjectsTakeFastPath(t *testing.T) {
 func codecOf(t testing.TB, kind schema.GroupVersionKind) *builtin.Codec {
 	t.Helper()
 	resources, err := builtin.Resources(builtin.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range resources {
 		if r.GVK(kind.Version) == kind {
 			return r.Codec.(*builtin.Codec)
@@ -143,9 +136,7 @@ func TestManagerIsSafeForConcurrentUse(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
 	codec := codecOf(t, kind)
 	manager, err := codec.FieldManager(kind.Version, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {

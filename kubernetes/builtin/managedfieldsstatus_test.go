@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kelson.dev/internal/require"
 )
 
 // TestFirstReportOfPodTakesFastPath reports the status of a pod that another client created, with
@@ -17,9 +19,7 @@ func TestFirstReportOfPodTakesFastPath(t *testing.T) {
 	c := &comparison{T: t, codec: codecOf(t, kind), kind: kind, sub: ""}
 	c.begin()
 	created, _, err := c.codec.Decode(body(`{"phase":"Pending","qosClass":"BestEffort"}`), "application/json", "v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	created = c.library.UpdateNoErrors(c.empty(), created, "client")
 	c.sub = "status"
 	c.begin()
@@ -29,9 +29,7 @@ func TestFirstReportOfPodTakesFastPath(t *testing.T) {
  {"type":"Ready","status":"False","reason":"ContainersNotReady","message":"m","lastProbeTime":null,"lastTransitionTime":"2026-01-01T00:00:00Z"}],
 "containerStatuses":[{"name":"web","image":"example.com/web:v1","imageID":"","restartCount":0,"started":false,
  "ready":false,"state":{"waiting":{"reason":"ContainerCreating"}},"lastState":{}}]}`), "application/json", "v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := c.text(c.library.UpdateNoErrors(created.DeepCopyObject(), next.DeepCopyObject(), "kubelet"))
 	c.asked = false
 	if got := c.text(c.manager.UpdateNoErrors(created.DeepCopyObject(), next, "kubelet")); got != want || c.asked {
@@ -58,9 +56,7 @@ func TestReportsOfPodsTakeFastPath(t *testing.T) {
 	const creating = `{"waiting":{"reason":"ContainerCreating"}}`
 	const before, after = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
 	waiting, _, err := c.codec.Decode(pod("Pending", "False", creating, before), "application/json", "v1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	first := c.library.UpdateNoErrors(c.empty(), waiting, "kubelet")
 	for name, body := range map[string][]byte{
 		"runs":         pod("Running", "True", `{"running":{"startedAt":"2026-01-01T00:00:01Z"}}`, after),
@@ -69,9 +65,7 @@ func TestReportsOfPodsTakeFastPath(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			next, _, err := c.codec.Decode(body, "application/json", "v1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			want := c.text(c.library.UpdateNoErrors(first.DeepCopyObject(), next.DeepCopyObject(), "kubelet"))
 			c.asked = false
 			got := c.text(c.manager.UpdateNoErrors(first.DeepCopyObject(), next, "kubelet"))

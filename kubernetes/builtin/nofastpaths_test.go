@@ -5,6 +5,7 @@ import (
 
 	"kelson.dev/apiserver/fastpath/managedfields"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 )
 
 // TestNoFastPaths checks that Config.NoFastPaths reaches every kind: no strategy, field manager or
@@ -12,9 +13,7 @@ import (
 func TestNoFastPaths(t *testing.T) {
 	for _, off := range []bool{true, false} {
 		resources, err := Resources(Config{NoFastPaths: off})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		strategies, managers, codecs := 0, 0, 0
 		for _, r := range resources {
 			if _, ok := r.Strategy.(resource.Shortcut); ok {
@@ -27,9 +26,7 @@ func TestNoFastPaths(t *testing.T) {
 				codecs++
 			}
 			manager, err := r.Codec.FieldManager(r.Versions[0].Name, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if _, ok := Unwrapped(manager).(*managedfields.StructManager); ok {
 				managers++
 			}

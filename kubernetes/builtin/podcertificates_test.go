@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"kelson.dev/internal/require"
 )
 
 // podRequest returns the body of a PodCertificateRequest for a key, and a certificate of that key.
@@ -21,21 +23,15 @@ func podRequest(t *testing.T, name string) (body string, certificate func(begin 
 	lifetime time.Duration) string) {
 	t.Helper()
 	public, key, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	body = fmt.Sprintf(`{metadata: {name: %s}, spec: {signerName: example.com/s, podName: web, podUID: uid-p, serviceAccountName: default, serviceAccountUID: uid-s,
 		nodeName: n1, nodeUID: uid-n, unverifiedUserAnnotations: {example.com/name: web}, stubPKCS10Request: %s}}`, name, base64.StdEncoding.EncodeToString(request))
 	return body, func(begin time.Time, lifetime time.Duration) string {
 		leaf := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: begin, NotAfter: begin.Add(lifetime)}
 		der, err := x509.CreateCertificate(rand.Reader, leaf, leaf, public, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 )
 
 // Unwrapped returns the field manager that a Codec's checks quantities for.
@@ -102,21 +103,15 @@ func TestExpensiveQuantities(t *testing.T) {
 func TestExpensiveQuantitiesInBodies(t *testing.T) {
 	codecs := map[string]*Codec{}
 	all, err := Resources(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range all {
 		codecs[r.Plural] = r.Codec.(*Codec)
 	}
 	pod := fmt.Sprintf(quantityPod, `"1e2000000"`)
 	var object unstructured.Unstructured
-	if err := object.UnmarshalJSON([]byte(pod)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, object.UnmarshalJSON([]byte(pod)))
 	inCBOR, err := cbor.Marshal(object.Object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	annotation := `[{"type":"Resource","resource":{"name":"cpu","targetAverageValue":"1e2000000"}}]`
 	scaler := &autoscalingv1.HorizontalPodAutoscaler{
 		TypeMeta: metav1.TypeMeta{APIVersion: "autoscaling/v1", Kind: "HorizontalPodAutoscaler"},
@@ -156,9 +151,7 @@ func TestExpensiveQuantitiesInBodies(t *testing.T) {
 func inProtobuf(t *testing.T, obj runtime.Object) []byte {
 	t.Helper()
 	var buf bytes.Buffer
-	if err := protobuf.NewSerializer(Scheme(), Scheme()).Encode(obj, &buf); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, protobuf.NewSerializer(Scheme(), Scheme()).Encode(obj, &buf))
 	return buf.Bytes()
 }
 
@@ -210,16 +203,12 @@ func BenchmarkCheckQuantities(b *testing.B) {
 		}
 	})
 	var buf bytes.Buffer
-	if err := protobuf.NewSerializer(Scheme(), Scheme()).Encode(pod, &buf); err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, protobuf.NewSerializer(Scheme(), Scheme()).Encode(pod, &buf))
 	c := &Codec{scheme: Scheme()}
 	b.Run("protobuf", func(b *testing.B) {
 		for b.Loop() {
-			if err := c.CheckBody(buf.Bytes(), resource.MediaProtobuf,
-				corev1.SchemeGroupVersion.WithKind("Pod")); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, c.CheckBody(buf.Bytes(), resource.MediaProtobuf,
+				corev1.SchemeGroupVersion.WithKind("Pod")))
 		}
 	})
 }

@@ -20,6 +20,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/pkg/generated/openapi"
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+
+	"kelson.dev/internal/require"
 )
 
 var update = flag.Bool("update", false, "rewrite schemas.txt")
@@ -33,18 +35,14 @@ func TestSchemaText(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		line := printAtom(want[name].Atom)
 		back, err := parseAtom(line)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoErrorf(t, err, "%s", name)
 		if !reflect.DeepEqual(back, want[name].Atom) {
 			t.Errorf("%s changes when it is written as text and parsed:\n%s", name, line)
 		}
 		fmt.Fprintf(&text, "%s %s\n", name, line)
 	}
 	if *update {
-		if err := os.WriteFile("schemas.txt", []byte(text.String()), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile("schemas.txt", []byte(text.String()), 0o666))
 		return
 	}
 	if text.String() != schemaText {
@@ -72,15 +70,11 @@ func upstreamSchema(t *testing.T) map[string]smd.TypeDef {
 		}
 	}
 	list, err := allKinds(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range list {
 		for _, version := range r.Versions {
 			obj, err := Scheme().New(r.GVK(version.Name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			collect(obj.(interface{ OpenAPIModelName() string }).OpenAPIModelName())
 		}
 	}
@@ -88,9 +82,7 @@ func upstreamSchema(t *testing.T) map[string]smd.TypeDef {
 	collect(autoscalingv1.Scale{}.OpenAPIModelName())
 	collect(policyv1.Eviction{}.OpenAPIModelName())
 	converted, err := schemaconv.ToSchemaFromOpenAPI(models, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out := map[string]smd.TypeDef{}
 	for _, def := range converted.Types {
 		if def.Map != nil { // built from a map: the order is random and has no meaning

@@ -18,6 +18,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // server serves the built-in kinds from a store in memory, without a network.
@@ -30,9 +31,7 @@ type server struct {
 func serve(t testing.TB, cfg Config) *server {
 	t.Helper()
 	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return serveStore(t, cfg, st)
 }
 
@@ -44,9 +43,7 @@ func serveStore(t testing.TB, cfg Config, st *store.Store) *server {
 	cfg.Objects = func() resource.Objects { return handler }
 	cfg.NoFastPaths = cfg.NoFastPaths || fastpath.DisabledByEnvironment()
 	list, err := Resources(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	handler = rest.New(rest.Config{Store: st, Registry: resource.NewRegistry(list...), NoFastPaths: cfg.NoFastPaths})
 	return &server{t, handler, st}
 }
@@ -68,9 +65,7 @@ func (s *server) send(method, target, body string, accept ...string) *httptest.R
 	resolver := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
 		GrouplessAPIPrefixes: sets.NewString("api")}
 	info, err := resolver.NewRequestInfo(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	ctx := request.WithRequestInfo(req.Context(), info)
 	ctx = request.WithUser(ctx, &user.DefaultInfo{Name: "admin", Groups: []string{"system:masters"}})
 	w := httptest.NewRecorder()

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/tokens"
 )
 
@@ -19,13 +20,9 @@ const tokenOf = "/api/v1/namespaces/default/serviceaccounts/robot/token"
 func withTokens(t *testing.T) (*server, *tokens.Issuer) {
 	t.Helper()
 	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	issuer, err := tokens.New(tokens.Config{Store: st})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := serveStore(t, Config{Tokens: issuer}, st)
 	s.do(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/default/serviceaccounts",
 		"{apiVersion: v1, kind: ServiceAccount, metadata: {name: robot}}")

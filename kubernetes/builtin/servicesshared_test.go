@@ -10,6 +10,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // pair returns two servers over one log. Each server reads the log only when it must.
@@ -18,9 +19,7 @@ func pair(t *testing.T, cfg Config) (a, b *server) {
 	log := storetest.NewLog()
 	open := func() *server {
 		st, err := store.Open(store.Config{Shared: log.Shared(true)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		cfg.Store = st
 		return serveStore(t, cfg, st)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // A kubelet or pod that accepts connections and sends nothing holds a request only as long as a TLS
@@ -32,9 +34,7 @@ func TestSilentKubelet(t *testing.T) {
 			}
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 				"https://10.0.0.1:10250/containerLogs/default/a/b", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			begin := time.Now()
 			resp, err := rt.RoundTrip(req)
 			if err == nil {

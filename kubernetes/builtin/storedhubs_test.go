@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/require"
 )
 
 // The hub of a request has the content of the bytes that are stored for it, in whatever encoding it
@@ -26,9 +27,7 @@ import (
 // the store. The objects are random, from Kubernetes' own generators.
 func TestHubsEqualStoredBytes(t *testing.T) {
 	list, err := Resources(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rounds := int64(6)
 	if testing.Short() {
 		rounds = 1
@@ -63,22 +62,14 @@ func randomHub(r *resource.Resource, fill *randfill.Filler) runtime.Object {
 // sameAsStored compares the hub of each encoding of an object with what its stored bytes decode to.
 func sameAsStored(t *testing.T, r *resource.Resource, version string, seed int64, random runtime.Object) {
 	versioned, err := r.Codec.ToVersion(random, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for media, body := range encodings(t, versioned) {
 		hub, _, err := r.Codec.Decode(body, media, version)
-		if err != nil {
-			t.Fatalf("seed %d: decode %s: %v", seed, media, err)
-		}
+		require.NoErrorf(t, err, "seed %d: decode %s", seed, media)
 		stored, err := r.Codec.Store(hub)
-		if err != nil {
-			t.Fatalf("seed %d: store what came as %s: %v", seed, media, err)
-		}
+		require.NoErrorf(t, err, "seed %d: store what came as %s", seed, media)
 		loaded, err := r.Codec.Load(stored)
-		if err != nil {
-			t.Fatalf("seed %d: load what came as %s: %v", seed, media, err)
-		}
+		require.NoErrorf(t, err, "seed %d: load what came as %s", seed, media)
 		if !equality.Semantic.DeepEqual(hub, loaded) {
 			t.Fatalf("seed %d: the hub from %s is not what is stored:\n%s", seed, media, diff.Diff(hub, loaded))
 		}
@@ -91,9 +82,7 @@ func encodings(t *testing.T, obj runtime.Object) map[string][]byte {
 	all := map[string][]byte{}
 	encode := func(media string, encoder runtime.Encoder) {
 		var b bytes.Buffer
-		if err := encoder.Encode(obj, &b); err != nil {
-			t.Fatalf("encode %s: %v", media, err)
-		}
+		require.NoErrorf(t, encoder.Encode(obj, &b), "encode %s", media)
 		all[media] = b.Bytes()
 	}
 	all[resource.MediaJSON] = []byte(mustJSON(t, obj))
@@ -102,9 +91,7 @@ func encodings(t *testing.T, obj runtime.Object) map[string][]byte {
 		encode(resource.MediaProtobuf, protobuf.NewSerializer(Scheme(), Scheme()))
 	}
 	text, err := yaml.JSONToYAML(all[resource.MediaJSON])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all[resource.MediaYAML] = text
 	return all
 }

@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/apis/core"
+
+	"kelson.dev/internal/require"
 )
 
 // moduleDir returns the source directory of the module that contains a function. It has Kubernetes'
@@ -33,9 +35,7 @@ func sample(t testing.TB, group, version, kind, ext string) []byte {
 	}
 	dir := moduleDir(t, corev1.Resource, "/core/v1/")
 	data, err := os.ReadFile(filepath.Join(dir, "testdata", "HEAD", group+"."+version+"."+kind+"."+ext))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return data
 }
 
@@ -44,8 +44,6 @@ func discoveryDocument(t testing.TB, name string) []byte {
 	t.Helper()
 	dir := moduleDir(t, core.Kind, "/pkg/apis/core/")
 	data, err := os.ReadFile(filepath.Join(dir, "api", "discovery", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return data
 }

@@ -31,6 +31,7 @@ import (
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/store/encrypted"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/authorizers"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -42,9 +43,7 @@ func FuzzCredentials(f *testing.F) {
 	dir := f.TempDir()
 	tokens, authority := filepath.Join(dir, "tokens.csv"), filepath.Join(dir, "ca.crt")
 	ca, err := pki.NewAuthority("clients")
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	write(f, tokens, []byte("letmein,jane,7\n"))
 	write(f, authority, ca.PEM)
 	plane := start(f, controlplane.Config{Controllers: controlplane.NoControllers{}, ClientCAs: ca.Pool(),
@@ -58,9 +57,7 @@ func FuzzCredentials(f *testing.F) {
 			},
 		}})
 	pair, err := ca.Client("root", user.SystemPrivilegedGroup)
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	block, _ := pem.Decode(pair.CertPEM)
 	for _, token := range []string{
 		"", " ", "Bearer", "Bearer ", "bearer  x", "Basic bGV0bWVpbg==", "Bearer letmein x", "Bearer a.b.c",
@@ -163,22 +160,16 @@ func FuzzReviews(f *testing.F) {
 // administrator or a certificate authority.
 func FuzzSigningRequest(f *testing.F) {
 	ca, err := pki.NewAuthority("signer")
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	for i, subject := range []pkix.Name{
 		{CommonName: "ann"}, {CommonName: "root", Organization: []string{user.SystemPrivilegedGroup}},
 		{CommonName: "system:node:n", Organization: []string{"system:nodes"}},
 	} {
 		der, err := x509.CreateCertificateRequest(rand.Reader,
 			&x509.CertificateRequest{Subject: subject, DNSNames: []string{"a"}[:i%2]}, key)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		for signer := range uint8(4) {
 			f.Add(signer, "client auth", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 		}
@@ -209,9 +200,7 @@ func FuzzSigningRequest(f *testing.F) {
 			synctest.Wait() // until the kubelet approver has seen the request
 			_, answer = ask(t, plane, root, "GET", path+"/r", "")
 			var created map[string]any
-			if err := json.Unmarshal([]byte(answer), &created); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal([]byte(answer), &created))
 			created["status"] = map[string]any{
 				"conditions": []any{map[string]any{"type": "Approved", "status": "True", "reason": "r"}}}
 			if code, answer = ask(t, plane, root, "PUT", path+"/r/approval",
@@ -225,17 +214,13 @@ func FuzzSigningRequest(f *testing.F) {
 					Certificate []byte `json:"certificate"`
 				} `json:"status"`
 			}
-			if err := json.Unmarshal([]byte(answer), &signed); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.Unmarshal([]byte(answer), &signed))
 			block, _ := pem.Decode(signed.Status.Certificate)
 			if block == nil {
 				return
 			}
 			certificate, err := x509.ParseCertificate(block.Bytes)
-			if err != nil {
-				t.Fatalf("the signed certificate is invalid: %v", err)
-			}
+			require.NoErrorf(t, err, "the signed certificate is invalid")
 			if certificate.IsCA || signer%4 != 3 && slices.Contains(certificate.Subject.Organization,
 				user.SystemPrivilegedGroup) {
 				t.Errorf("signed: %v, authority: %v", certificate.Subject, certificate.IsCA)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kelson.dev/apiserver/authz"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -114,9 +115,7 @@ func TestAccessOverHTTPS(t *testing.T) {
 			}
 			resp, err := c.Post(s.url+"/apis/authorization.k8s.io/v1/"+kind, asJSON,
 				strings.NewReader(`{"spec":{`+body+`}}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var answer authorizationv1.SubjectAccessReview
 			err = json.NewDecoder(resp.Body).Decode(&answer)
 			resp.Body.Close()

@@ -18,6 +18,7 @@ import (
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/apiservertest"
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -65,9 +66,7 @@ func (c *cluster) add(path, apiVersion, kind, name, metadata string,
 	owners ...metav1.OwnerReference) metav1.OwnerReference {
 	c.Helper()
 	references, err := json.Marshal(owners)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	if len(owners) == 0 {
 		references = []byte("[]")
 	}
@@ -103,9 +102,8 @@ func (c *cluster) release(path string) {
 	c.Helper()
 	call := inprocess.Call{Method: "PATCH", Path: path, Body: []byte(`{"metadata":{"finalizers":null}}`),
 		ContentType: "application/merge-patch+json"}
-	if _, err := call.Do(c.Context(), c.plane.TransportAs(root)); err != nil {
-		c.Fatal(err)
-	}
+	_, err := call.Do(c.Context(), c.plane.TransportAs(root))
+	require.NoError(c, err)
 }
 
 func (c *cluster) names(path string) []string {

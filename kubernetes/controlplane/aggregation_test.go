@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kelson.dev/apiserver/filters"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -59,9 +60,7 @@ func TestAggregation(t *testing.T) {
 			"metadata":{"name":"fl"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"fl"},
 			"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"ann"}]}`)
 		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://plane"+flunders+"?limit=5&x=%2F", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for name, value := range map[string]string{
 			"X-Remote-User": "root", "X-Remote-Uid": "0", "X-Remote-Group": "system:masters",
 			"X-Remote-Extra-Other": "x", "Authorization": "Bearer t", "X-Mine": "kept",
@@ -69,9 +68,7 @@ func TestAggregation(t *testing.T) {
 			req.Header.Set(name, value)
 		}
 		resp, err := c.plane.TransportAs(ann).RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		var got struct {
 			Path, Query string
@@ -438,13 +435,9 @@ func TestWatchThroughBackend(t *testing.T) {
 		c.register(wardle, "v1alpha1", "wardle")
 		begin := time.Now()
 		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://plane"+flunders+"?watch=true", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp, err := c.plane.TransportAs(root).RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		lines := bufio.NewScanner(resp.Body)
 		for i := range 4 {
@@ -486,10 +479,8 @@ func TestUpgradeThroughBackend(t *testing.T) {
 			c.plane.Handler().ServeHTTP(w, req.WithContext(filters.WithUser(req.Context(), root)))
 		}), nil)
 		for _, path := range []string{flunders + "/a/vnc", flunders + "/a/exec"} {
-			conn, err := front.dial(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn, err := front.Dial(t.Context(), "", "")
+			require.NoError(t, err)
 			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: plane\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n", path)
 			in := bufio.NewReader(conn)
 			resp, err := http.ReadResponse(in, nil)
@@ -574,9 +565,7 @@ func TestWatchesThroughBackendHoldNoSeats(t *testing.T) {
 		begin := time.Now()
 		for range 50 {
 			req, err := http.NewRequestWithContext(ctx, "GET", "http://plane"+flunders+"?watch=1", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			resp, err := c.plane.TransportAs(ann).RoundTrip(req)
 			if err != nil || resp.StatusCode != http.StatusOK {
 				t.Fatal(resp, err)

@@ -2,24 +2,20 @@ package controlplane
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/builtin"
 )
 
 func startWithAPIs(t *testing.T, pairs map[string]string) *ControlPlane {
 	t.Helper()
 	apis, err := builtin.ParseAPIs(pairs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	plane, err := Start(context.Background(), Config{APIs: apis})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(plane.Stop)
 	return plane
 }
@@ -27,18 +23,10 @@ func startWithAPIs(t *testing.T, pairs map[string]string) *ControlPlane {
 func fetch(t *testing.T, plane *ControlPlane, path string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://plane"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	res, err := plane.Transport().RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	body := require.Body(t, res)
 	return res.StatusCode, string(body)
 }
 

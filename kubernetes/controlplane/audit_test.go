@@ -19,6 +19,7 @@ import (
 
 	"kelson.dev/apiserver/audit"
 	"kelson.dev/apiserver/authn"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -54,9 +55,7 @@ func record(t *testing.T, change func(*audit.Config)) *recorded {
 		change(&cfg)
 	}
 	trail, err := audit.Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tokens := filepath.Join(dir, "tokens.csv")
 	write(t, tokens, []byte(r.token+",jane,7,system:masters\nother,bob,8\n"))
 	// Created before the control plane, and therefore closed after it.
@@ -96,9 +95,7 @@ func (r *recorded) do(method, path, token, media, body string) int {
 func (r *recorded) events(t *testing.T) []auditv1.Event {
 	t.Helper()
 	raw, err := os.ReadFile(r.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if bytes.Contains(raw, []byte(r.token)) {
 		t.Error("the log has a token")
 	}

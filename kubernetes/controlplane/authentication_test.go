@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"maps"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -36,7 +35,9 @@ import (
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -50,25 +51,17 @@ type site struct {
 func onPort(t testing.TB, cfg controlplane.Config) *site {
 	t.Helper()
 	ca, err := pki.NewAuthority("serving")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cfg.ClientCAs = ca.Pool()
 	plane, err := controlplane.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	listener, err := serving.Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server, err := serving.New(serving.Config{
 		Listener: listener, Handler: plane.Handler(), Certificate: ca.Serving("127.0.0.1"), ClientCAs: plane.ClientCAs,
 		Grace: time.Second,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.Run(ctx) }()
@@ -83,9 +76,7 @@ func (s *site) who(t *testing.T, pair *pki.KeyPair, header ...string) string {
 	config := &tls.Config{RootCAs: s.ca.Pool()}
 	if pair != nil {
 		cert, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		// Send the certificate even if the server did not ask for one of this authority.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
 	}
@@ -94,23 +85,15 @@ func (s *site) who(t *testing.T, pair *pki.KeyPair, header ...string) string {
 	body := `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`
 	req, err := http.NewRequestWithContext(t.Context(), "POST",
 		s.url+"/apis/authentication.k8s.io/v1/selfsubjectreviews", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	for _, line := range header {
 		name, value, _ := strings.Cut(line, ": ")
 		req.Header.Add(name, value)
 	}
 	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	answer := require.Body(t, resp)
 	if resp.StatusCode == http.StatusForbidden && bytes.Contains(answer, []byte("system:anonymous")) {
 		return "anonymous"
 	}
@@ -118,9 +101,7 @@ func (s *site) who(t *testing.T, pair *pki.KeyPair, header ...string) string {
 		return resp.Status
 	}
 	var review authenticationv1.SelfSubjectReview
-	if err := json.Unmarshal(answer, &review); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(answer, &review))
 	user := review.Status.UserInfo
 	groups := slices.DeleteFunc(user.Groups, func(g string) bool { return g == "system:authenticated" })
 	text := user.Username + " " + strings.Join(groups, ",")
@@ -149,26 +130,20 @@ func want(t *testing.T, what, got, want string) {
 func newAuthority(t *testing.T, name string) *pki.Authority {
 	t.Helper()
 	ca, err := pki.NewAuthority(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ca
 }
 
 func certified(t testing.TB, ca *pki.Authority, name string, groups ...string) *pki.KeyPair {
 	t.Helper()
 	pair, err := ca.Client(name, groups...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return &pair
 }
 
 func write(t testing.TB, name string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, data, 0o600))
 }
 
 // The file of client CAs is used in addition to the server's own authority, and is reloaded.
@@ -185,9 +160,7 @@ func TestClientCertificates(t *testing.T) {
 	want(t, "new", s.who(t, certified(t, second, "jane")), "jane")
 	want(t, "former", s.who(t, certified(t, first, "jane")), refused)
 	server, err := second.Server("jane")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want(t, "a server's certificate", s.who(t, &server), refused)
 }
 
@@ -233,14 +206,8 @@ func (s *site) post(t *testing.T, path, body string) []byte {
 	t.Helper()
 	resp, err := (&http.Client{Transport: s.Transport()}).Post("http://kelson"+path, "application/json",
 		strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	answer := require.Body(t, resp)
 	if resp.StatusCode != http.StatusCreated {
 		t.Fatalf("POST %s: %s %s", path, resp.Status, answer)
 	}
@@ -275,9 +242,7 @@ func newIssuer(t *testing.T) *issuer {
 
 func (i *issuer) rotate(t *testing.T, id string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	i.signer.Store(&jose.JSONWebKey{Key: key, KeyID: id, Algorithm: "ES256"})
 }
 
@@ -292,21 +257,13 @@ func (i *issuer) token(t *testing.T, claims map[string]any) string {
 		all[k] = v
 	}
 	payload, err := json.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: i.signer.Load()}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	signed, err := signer.Sign(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return text
 }
 
@@ -485,27 +442,17 @@ func TestTrustIsPublished(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "more.crt"), more.PEM)
 	write(t, filepath.Join(dir, "proxies.crt"), proxies.PEM)
-	st, err := store.Open(store.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st := storetest.New(t, store.Config{})
 	published := func(cfg controlplane.Config) map[string]string {
 		t.Helper()
 		cfg.Store, cfg.Controllers = st, controlplane.NoControllers{}
-		plane, err := controlplane.Start(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
+		plane := start(t, cfg)
 		read, err := client(plane, "root", user.SystemPrivilegedGroup).CoreV1().ConfigMaps("kube-system").
 			Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return read.Data
 	}
 	if data := published(controlplane.Config{}); data != nil {
@@ -548,9 +495,7 @@ func TestChangedTrustIsPublished(t *testing.T) {
 			t.Helper()
 			read, err := client(plane, "root", user.SystemPrivilegedGroup).CoreV1().ConfigMaps("kube-system").
 				Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return read.Data["client-ca-file"]
 		}
 		if got := published(); got != string(first.PEM) {
@@ -590,9 +535,7 @@ func TestTokenReview(t *testing.T) {
 		var review authenticationv1.TokenReview
 		answer := s.post(t, "/apis/authentication.k8s.io/v1/tokenreviews",
 			fmt.Sprintf(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":%q}}`, token))
-		if err := json.Unmarshal(answer, &review); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(answer, &review))
 		if review.Status.User.Username != name || review.Status.Authenticated != (name != "") {
 			t.Errorf("%s: %+v", token, review.Status)
 		}
@@ -606,14 +549,8 @@ func TestIssuerDiscovery(t *testing.T) {
 	get := func(path string) (string, string) {
 		t.Helper()
 		resp, err := (&http.Client{Transport: s.Transport()}).Get("http://kelson" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		body := require.Body(t, resp)
 		return resp.Header.Get("Content-Type"), string(body)
 	}
 	media, body := get("/.well-known/openid-configuration")

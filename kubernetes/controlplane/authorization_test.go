@@ -25,9 +25,7 @@ import (
 func start(t testing.TB, cfg controlplane.Config) *controlplane.ControlPlane {
 	t.Helper()
 	plane, err := controlplane.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(plane.Stop)
 	return plane
 }
@@ -99,9 +97,7 @@ func TestRightsApplyToTheNextRequest(t *testing.T) {
 	wantForbidden(t, err)
 	_, err = ann.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	wantForbidden(t, err, "at the cluster scope")
-	if err := admin.RbacV1().RoleBindings("default").Delete(ctx, "view", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, admin.RbacV1().RoleBindings("default").Delete(ctx, "view", metav1.DeleteOptions{}))
 	_, err = ann.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
 	wantForbidden(t, err)
 
@@ -214,9 +210,7 @@ func TestEscalation(t *testing.T) {
 		createOpts))
 	_, err = ann.Roles("default").Create(ctx, role("r", secrets), createOpts)
 	wantForbidden(t, err, grant+`; resolution errors: [roles.rbac.authorization.k8s.io "gone" not found]`)
-	if err := admin.ClusterRoleBindings().Delete(ctx, "gone", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, admin.ClusterRoleBindings().Delete(ctx, "gone", metav1.DeleteOptions{}))
 	require.Value[*rbacv1.RoleBinding](t)(ann.RoleBindings("default").Create(ctx, binding("own", "Role", "mine", "bob"),
 		createOpts))
 

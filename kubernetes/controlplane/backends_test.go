@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"strings"
@@ -19,59 +18,23 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/pipes"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
-// pipes is a listener for connections within the process.
-type pipes struct {
-	conns chan net.Conn
-	done  chan struct{}
-	stop  func() // ends the server; may be called more than once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-func (p *pipes) Close() error   { return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case p.conns <- server:
-		return client, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+// backend is a server within the process.
+type backend struct {
+	*pipes.Listener
+	stop func() // may be called more than once
 }
 
 // servePipes serves a handler on connections within the process until the test ends; certificate
 // nil means without TLS.
-func servePipes(t *testing.T, handler http.Handler, certificate *tls.Config) *pipes {
-	t.Helper()
-	p := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0), TLSConfig: certificate}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if certificate != nil {
-			_ = server.ServeTLS(p, "", "")
-		} else {
-			_ = server.Serve(p)
-		}
-	}()
-	p.stop = sync.OnceFunc(func() {
-		close(p.done)
-		server.Close()
-		<-ended
-	})
-	t.Cleanup(p.stop)
-	return p
+func servePipes(t *testing.T, handler http.Handler, certificate *tls.Config) *backend {
+	l, stop := pipes.Serve(handler, certificate)
+	t.Cleanup(stop)
+	return &backend{l, stop}
 }
 
 // cluster is a control plane with API servers behind it, all in one process. It must be created in
@@ -83,7 +46,7 @@ type cluster struct {
 	front     *pki.Authority // of the control plane's client certificate for backends
 
 	mu       sync.Mutex
-	backends map[string]*pipes // by host:port
+	backends map[string]*backend // by host:port
 }
 
 var root = &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
@@ -91,15 +54,11 @@ var root = &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilege
 func newCluster(t *testing.T, cfg controlplane.Config) *cluster {
 	t.Helper()
 	c := &cluster{T: t, authority: newAuthority(t, "backends"), front: newAuthority(t, "front-proxy"),
-		backends: map[string]*pipes{}}
+		backends: map[string]*backend{}}
 	pair, err := c.front.Client("aggregator")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cfg.Aggregation.ProxyClient = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		return &certificate, nil
 	}
@@ -110,7 +69,7 @@ func newCluster(t *testing.T, cfg controlplane.Config) *cluster {
 		if p == nil {
 			return nil, errors.New("connection refused")
 		}
-		return p.dial(ctx)
+		return p.Dial(ctx, "", address)
 	}
 	c.plane = start(t, cfg)
 	return c
@@ -130,13 +89,9 @@ func (c *cluster) serve(name, host string, handler http.Handler) {
 func (c *cluster) listen(address, host string, handler http.Handler) {
 	c.Helper()
 	pair, err := c.authority.Server(host)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	p := servePipes(c.T, handler, &tls.Config{
 		Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert,
 		ClientCAs:  c.front.Pool(),
@@ -180,14 +135,10 @@ func (c *cluster) get(path string, want int) string {
 func (c *cluster) document(path, accept string, into any) {
 	c.Helper()
 	req, err := http.NewRequestWithContext(c.Context(), http.MethodGet, "http://plane"+path, nil)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	req.Header.Set("Accept", accept)
 	resp, err := c.plane.TransportAs(root).RoundTrip(req)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	defer resp.Body.Close()
 	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
 		c.Fatalf("GET %s: %s: %v", path, resp.Status, err)

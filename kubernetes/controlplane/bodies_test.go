@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -24,11 +25,7 @@ func TestNeed(t *testing.T) {
 	if !*measure {
 		t.Skip("without -measure")
 	}
-	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plane.Stop()
+	plane := start(t, controlplane.Config{})
 	client := &http.Client{Transport: plane.Transport()}
 	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	do := func(path, media, body string) (int, string) {
@@ -39,9 +36,7 @@ func TestNeed(t *testing.T) {
 		req, _ := http.NewRequestWithContext(t.Context(), method, "http://plane"+path, strings.NewReader(body))
 		req.Header.Set("Content-Type", media)
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		answer, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
 		return resp.StatusCode, string(answer)

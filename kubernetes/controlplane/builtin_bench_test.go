@@ -8,29 +8,22 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/fastpath"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
 // Typical writes of an operator to small built-in objects that it owns, with labels and an owner
 // reference; in memory, in process, one client.
 func BenchmarkBuiltInKinds(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer plane.Stop()
+	plane := start(b, controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	client := &http.Client{Transport: plane.Transport()}
 	do := func(b *testing.B, method, url, media, body string) {
 		req, err := http.NewRequest(method, url, strings.NewReader(body))
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		req.Header.Set("Content-Type", media)
 		req.Header.Set("Accept", "application/vnd.kubernetes.protobuf,application/json")
 		resp, err := client.Do(req)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		answer, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode >= 300 {

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controllers/cachesync"
 	"kelson.dev/kubernetes/controllers/workloads"
@@ -22,19 +23,13 @@ import (
 func TestCachesThatDoNotFill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		apis, err := builtin.ParseAPIs(map[string]string{"storage.k8s.io/v1": "false", "apps/v1": "false"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var log bytes.Buffer
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{
+		plane := start(t, controlplane.Config{
 			APIs: apis, Controllers: controlplane.AllControllers{Selection: workloads.Selection{"*", "-simulated-volumes"}},
 			Node: controlplane.Simulated{Lease: controlplane.NodeLease},
 			Log:  slog.New(slog.NewTextHandler(&log, nil)),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
 		root := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
 		synctest.Wait()
 		if code, answer := ask(t, plane, root, "GET", "/readyz?verbose", ""); code != http.StatusOK ||

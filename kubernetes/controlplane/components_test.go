@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/workloads"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -26,15 +27,11 @@ func TestComponentStatuses(t *testing.T) {
 			plane := start(t, test.cfg)
 			client := kubernetes.NewForConfigOrDie(plane.RESTConfig()).CoreV1().ComponentStatuses()
 			list, err := client.List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var healthy []string
 			for _, name := range []string{"controller-manager", "etcd-0", "scheduler"} {
 				one, err := client.Get(t.Context(), name, metav1.GetOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if c := one.Conditions[0]; c.Type == "Healthy" && c.Status == "True" && c.Message == "ok" {
 					healthy = append(healthy, name)
 				} else if c.Error == "" && c.Message == "" {
@@ -63,14 +60,10 @@ func TestComponentStatusForms(t *testing.T) {
 	do := func(method, path, accept string) (int, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://plane/api/v1/componentstatuses"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req.Header.Set("Accept", accept)
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		if warning := resp.Header.Get("Warning"); resp.StatusCode == http.StatusOK &&
 			!strings.Contains(warning, "v1 ComponentStatus is deprecated in v1.19+") {

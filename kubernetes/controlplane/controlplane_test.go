@@ -3,7 +3,6 @@ package controlplane_test
 import (
 	"context"
 	"errors"
-	"io"
 	"iter"
 	"net/http"
 	"strings"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -39,14 +40,8 @@ func (b *broken) Recover() error {
 func get(t *testing.T, plane *controlplane.ControlPlane, path string) (int, string) {
 	t.Helper()
 	resp, err := (&http.Client{Transport: plane.Transport()}).Get("http://plane" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	body := require.Body(t, resp)
 	return resp.StatusCode, string(body)
 }
 
@@ -55,16 +50,8 @@ func get(t *testing.T, plane *controlplane.ControlPlane, path string) (int, stri
 func TestFailedDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &broken{}
-		state, err := store.Open(store.Config{Backend: disk})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer state.Close()
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: state})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
+		state := storetest.New(t, store.Config{Backend: disk})
+		plane := start(t, controlplane.Config{Store: state})
 		synctest.Wait()
 		if code, body := get(t, plane, "/readyz?verbose"); code != http.StatusOK ||
 			!strings.Contains(body, "[+]store ok") {
@@ -74,9 +61,7 @@ func TestFailedDisk(t *testing.T) {
 		resp, err := (&http.Client{Transport: plane.Transport()}).
 			Post("http://plane/api/v1/namespaces/default/configmaps", "application/json",
 				strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("a write that was not stored: %d", resp.StatusCode)
@@ -100,25 +85,15 @@ func TestFailedDisk(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &broken{}
-		state, err := store.Open(store.Config{Backend: disk})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer state.Close()
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: state})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
+		state := storetest.New(t, store.Config{Backend: disk})
+		plane := start(t, controlplane.Config{Store: state})
 		synctest.Wait()
 		for _, full := range []bool{true, false} {
 			disk.full = full
 			resp, err := (&http.Client{Transport: plane.Transport()}).
 				Post("http://plane/api/v1/namespaces/default/configmaps?fieldManager=t", "application/json",
 					strings.NewReader(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"x"}}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			resp.Body.Close()
 			time.Sleep(time.Minute)
 			ready := http.StatusOK
@@ -139,11 +114,7 @@ func TestFullDisk(t *testing.T) {
 // first address of the range.
 func TestInitialObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{ServiceRange: "10.96.0.0/16"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
+		plane := start(t, controlplane.Config{ServiceRange: "10.96.0.0/16"})
 		for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
 			if code, body := get(t, plane, "/api/v1/namespaces/"+name); code != http.StatusOK ||
 				!strings.Contains(body, `"phase":"Active"`) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/fastpath"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -25,23 +26,15 @@ const widgetDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"Custom
 
 // The verbs on a custom resource of one kilobyte; in memory, in process, one client.
 func BenchmarkCustomResources(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer plane.Stop()
+	plane := start(b, controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	client := &http.Client{Transport: plane.Transport()}
 	const collection = "http://plane/apis/bench.kelson.dev/v1/namespaces/default/widgets"
 	do := func(method, url, media, body string) string {
 		req, err := http.NewRequest(method, url, strings.NewReader(body))
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		req.Header.Set("Content-Type", media)
 		resp, err := client.Do(req)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		answer, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode >= 300 {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -21,10 +22,9 @@ const deleted = 10_000
 func BenchmarkNamespaceDeletion(b *testing.B) {
 	benchmarkDeletion(b, func(b *testing.B, client kubernetes.Interface) (from store.Key) {
 		ctx := b.Context()
-		if _, err := client.CoreV1().Namespaces().Create(ctx,
-			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "full"}}, metav1.CreateOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		_, err := client.CoreV1().Namespaces().Create(ctx,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "full"}}, metav1.CreateOptions{})
+		require.NoError(b, err)
 		fill(b, client, "full", nil)
 		return store.Key{Resource: "namespaces", Name: "full"}
 	}, func(ctx context.Context, client kubernetes.Interface) error {
@@ -38,9 +38,7 @@ func BenchmarkOwnerDeletion(b *testing.B) {
 	benchmarkDeletion(b, func(b *testing.B, client kubernetes.Interface) (from store.Key) {
 		owner, err := client.CoreV1().ConfigMaps("default").Create(b.Context(),
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		fill(b, client, "default", []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name,
 			UID: owner.UID, BlockOwnerDeletion: new(true)}})
 		return store.Key{Resource: "configmaps", Namespace: "default", Name: "owner"}
@@ -58,9 +56,7 @@ func fill(b *testing.B, client kubernetes.Interface, namespace string, owners []
 			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%05d", i), OwnerReferences: owners},
 			Data:       map[string]string{"a": "b"},
 		}, metav1.CreateOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 	}
 }
 
@@ -70,13 +66,9 @@ func benchmarkDeletion(b *testing.B, prepare func(*testing.B, kubernetes.Interfa
 	b.Helper()
 	start := func(cfg controlplane.Config) (*controlplane.ControlPlane, kubernetes.Interface) {
 		plane, err := controlplane.Start(b.Context(), cfg)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		client, err := kubernetes.NewForConfig(plane.RESTConfig())
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		return plane, client
 	}
 	first, client := start(controlplane.Config{})
@@ -86,13 +78,10 @@ func benchmarkDeletion(b *testing.B, prepare func(*testing.B, kubernetes.Interfa
 	b.ReportAllocs()
 	for b.Loop() {
 		plane, client := start(controlplane.Config{From: state})
-		if err := remove(b.Context(), client); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, remove(b.Context(), client))
 		for plane.Store().Snapshot().Get(key) != nil {
-			if err := plane.Store().Await(b.Context(), plane.Store().Snapshot().Revision(), key.Resource); err != nil {
-				b.Fatal(err)
-			}
+			err := plane.Store().Await(b.Context(), plane.Store().Snapshot().Revision(), key.Resource)
+			require.NoError(b, err)
 		}
 		plane.Stop()
 	}

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"kelson.dev/internal/require"
 )
 
 func addressesOf(t *testing.T, plane *ControlPlane) (endpoints, slice []string) {
@@ -41,9 +43,7 @@ func TestEndpointsOfKubernetes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := Start(context.Background(),
 			Config{Endpoints: Endpoints{Address: netip.MustParseAddrPort("192.0.2.7:6443")}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer plane.Stop()
 		time.Sleep(time.Second)
 		want := []string{"192.0.2.7"}
@@ -72,9 +72,7 @@ func TestEndpointsOfKubernetes(t *testing.T) {
 func TestServerLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := Start(context.Background(), Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer plane.Stop()
 		leases := &serverLeases{client: kubernetes.NewForConfigOrDie(plane.RESTConfig()).CoordinationV1().
 			Leases("kube-system")}
@@ -88,9 +86,7 @@ func TestServerLeases(t *testing.T) {
 		}
 		renew := func(ips ...string) {
 			for _, ip := range ips {
-				if err := leases.UpdateLease(ip); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, leases.UpdateLease(ip))
 			}
 		}
 		renew("192.0.2.1", "2001:db8::1")
@@ -105,9 +101,7 @@ func TestServerLeases(t *testing.T) {
 		}
 		leases.client = leases.client.(misledLeases).LeaseInterface
 		for range 2 {
-			if err := leases.RemoveLease("192.0.2.1"); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, leases.RemoveLease("192.0.2.1"))
 		}
 		live()
 	})
@@ -125,25 +119,18 @@ func (misledLeases) Delete(context.Context, string, metav1.DeleteOptions) error 
 func TestServerLeasesWhenTheClockIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane, err := Start(context.Background(), Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer plane.Stop()
 		client := kubernetes.NewForConfigOrDie(plane.RESTConfig()).CoordinationV1().Leases("kube-system")
 		first, second := &serverLeases{client: client}, &serverLeases{client: client}
 		const ip = "192.0.2.2"
 		renew := func(clock time.Duration) {
-			if err := second.UpdateLease(ip); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, second.UpdateLease(ip))
 			lease, err := client.Get(t.Context(), leaseOf(ip), metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(clock)}
-			if _, err := client.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err = client.Update(t.Context(), lease, metav1.UpdateOptions{})
+			require.NoError(t, err)
 		}
 		for _, clock := range []time.Duration{0, -time.Hour, time.Hour, -10 * 365 * 24 * time.Hour, 24 * time.Hour} {
 			renew(clock)

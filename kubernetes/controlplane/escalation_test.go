@@ -142,9 +142,7 @@ func rights(t *testing.T, c kubernetes.Interface, namespace string) (rules []rba
 		&authorizationv1.SelfSubjectRulesReview{
 			Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
 		}, createOpts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range review.Status.ResourceRules {
 		rules = append(rules, rbacv1.PolicyRule{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources,
 			ResourceNames: r.ResourceNames})

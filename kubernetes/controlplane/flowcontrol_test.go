@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -32,11 +33,7 @@ func dangling(fs *flowcontrolv1.FlowSchema) flowcontrolv1.ConditionStatus {
 // of every response name the objects that classified the request.
 func TestPriorityAndFairness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
+		plane := start(t, controlplane.Config{})
 		ctx, flows := t.Context(), kubernetes.NewForConfigOrDie(plane.RESTConfig()).FlowcontrolV1()
 		schemas, err := flows.FlowSchemas().List(ctx, metav1.ListOptions{})
 		if err != nil || len(schemas.Items) != len(bootstrap.MandatoryFlowSchemas)+len(bootstrap.SuggestedFlowSchemas) {
@@ -73,9 +70,7 @@ func TestPriorityAndFairness(t *testing.T) {
 				"leader-election"},
 		} {
 			resp, err := (&http.Client{Transport: plane.TransportAs(test.user)}).Get("http://plane" + test.path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			resp.Body.Close()
 			schema, level := resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID),
 				resp.Header.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID)
@@ -103,9 +98,8 @@ func statusOfSchemas(t *testing.T, ctx context.Context, plane *controlplane.Cont
 	flows := kubernetes.NewForConfigOrDie(plane.RESTConfig()).FlowcontrolV1()
 	mine := bootstrap.SuggestedFlowSchemaGlobalDefault.DeepCopy()
 	mine.ObjectMeta, mine.Spec.PriorityLevelConfiguration.Name = metav1.ObjectMeta{Name: "mine"}, "my-level"
-	if _, err := flows.FlowSchemas().Create(ctx, mine, createOpts); err != nil {
-		t.Fatal(err)
-	}
+	_, err := flows.FlowSchemas().Create(ctx, mine, createOpts)
+	require.NoError(t, err)
 	want := func(status flowcontrolv1.ConditionStatus) {
 		t.Helper()
 		synctest.Wait()
@@ -117,13 +111,10 @@ func statusOfSchemas(t *testing.T, ctx context.Context, plane *controlplane.Cont
 	want(flowcontrolv1.ConditionTrue)
 	level := bootstrap.SuggestedPriorityLevelConfigurationGlobalDefault.DeepCopy()
 	level.ObjectMeta = metav1.ObjectMeta{Name: "my-level"}
-	if _, err := flows.PriorityLevelConfigurations().Create(ctx, level, createOpts); err != nil {
-		t.Fatal(err)
-	}
+	_, err = flows.PriorityLevelConfigurations().Create(ctx, level, createOpts)
+	require.NoError(t, err)
 	want(flowcontrolv1.ConditionFalse)
-	if err := flows.PriorityLevelConfigurations().Delete(ctx, "my-level", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, flows.PriorityLevelConfigurations().Delete(ctx, "my-level", metav1.DeleteOptions{}))
 	want(flowcontrolv1.ConditionTrue)
 }
 
@@ -131,20 +122,15 @@ func statusOfSchemas(t *testing.T, ctx context.Context, plane *controlplane.Cont
 // changed.
 func maintained(t *testing.T, ctx context.Context, plane *controlplane.ControlPlane) {
 	flows := kubernetes.NewForConfigOrDie(plane.RESTConfig()).FlowcontrolV1()
-	if err := flows.FlowSchemas().Delete(ctx, "catch-all", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, flows.FlowSchemas().Delete(ctx, "catch-all", metav1.DeleteOptions{}))
 	var shares int32 = 7
 	for name, update := range map[string]string{"global-default": "true", "workload-low": "false"} {
 		pl, err := flows.PriorityLevelConfigurations().Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		pl.Annotations[flowcontrolv1.AutoUpdateAnnotationKey], pl.Spec.Limited.NominalConcurrencyShares = update,
 			&shares
-		if _, err := flows.PriorityLevelConfigurations().Update(ctx, pl, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = flows.PriorityLevelConfigurations().Update(ctx, pl, metav1.UpdateOptions{})
+		require.NoError(t, err)
 	}
 	time.Sleep(2 * time.Minute)
 	for name, want := range map[string]int32{"global-default": 20, "workload-low": 7} {

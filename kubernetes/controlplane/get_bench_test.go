@@ -19,6 +19,7 @@ import (
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/authz/rbac"
 	"kelson.dev/apiserver/filters"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/authorizers"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -34,21 +35,17 @@ func BenchmarkSmallGet(b *testing.B) {
 		if i == 500 {
 			who = "ann"
 		}
-		if _, err := admin.RbacV1().RoleBindings("default").Create(ctx, binding(who, "ClusterRole", "view", who),
-			createOpts); err != nil {
-			b.Fatal(err)
-		}
+		_, err := admin.RbacV1().RoleBindings("default").Create(ctx, binding(who, "ClusterRole", "view", who),
+			createOpts)
+		require.NoError(b, err)
 	}
-	if _, err := admin.CoreV1().ConfigMaps("default").Create(ctx,
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, createOpts); err != nil {
-		b.Fatal(err)
-	}
+	_, err := admin.CoreV1().ConfigMaps("default").Create(ctx,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, createOpts)
+	require.NoError(b, err)
 	const path = "/api/v1/namespaces/default/configmaps/c"
 	pair := certified(b, s.ca, "ann")
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	transport := &http.Transport{ForceAttemptHTTP2: true,
 		TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{certificate}}}
 	defer transport.CloseIdleConnections()
@@ -70,9 +67,7 @@ func BenchmarkSmallGet(b *testing.B) {
 	for ; b.Loop(); n++ {
 		start := time.Now()
 		resp, err := client.Get(s.url + path)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		whole += time.Since(start)
@@ -102,17 +97,13 @@ func BenchmarkSmallGet(b *testing.B) {
 // over the same state, and metrics. It ends with a counter instead of the verbs.
 func beforeDispatch(b *testing.B, s *site) (gates http.Handler, seen *int) {
 	identify, err := authn.New(b.Context(), authn.Config{ClientCAs: s.ca.Pool()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	options := authz.Options{Modes: []string{authz.ModeNode, authz.ModeRBAC}}
 	authorizer, err := authz.New(options.Configuration(), authz.Modes{
 		authz.ModeNode: func() (authz.Authorizer, error) { return authorizers.Node(s.Store()), nil },
 		authz.ModeRBAC: func() (authz.Authorizer, error) { return rbac.New(s.Store()), nil },
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	seen = new(int)
 	count := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { *seen++ })
 	return filters.New(filters.Config{Resources: count, Authenticator: identify, Authorizer: authorizer,

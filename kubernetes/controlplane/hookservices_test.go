@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -17,13 +18,9 @@ import (
 func TestWebhooksByService(t *testing.T) {
 	ca := newAuthority(t, "hooks")
 	pair, err := ca.Server("hook.default.svc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	hook := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		var review struct {
 			APIVersion string `json:"apiVersion"`

@@ -12,11 +12,7 @@ import (
 
 // / lists all served paths, including those of a definition as soon as it exists.
 func TestIndex(t *testing.T) {
-	cp, err := controlplane.Start(t.Context(), controlplane.Config{Controllers: controlplane.NoControllers{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cp.Stop()
+	cp := start(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	p := &apitest.Plane{Client: &http.Client{Transport: cp.Transport()}}
 	lists := func(path string) bool {
 		t.Helper()

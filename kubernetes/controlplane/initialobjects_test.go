@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -23,10 +24,9 @@ const (
 // do sends a request that must succeed.
 func do(t *testing.T, plane *controlplane.ControlPlane, method, path string, body any) {
 	t.Helper()
-	if _, err := (inprocess.Call{Method: method, Path: path, Body: body}).Do(t.Context(),
-		plane.Transport()); err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
-	}
+	_, err := (inprocess.Call{Method: method, Path: path, Body: body}).Do(t.Context(),
+		plane.Transport())
+	require.NoErrorf(t, err, "%s %s", method, path)
 }
 
 // A running server restores the objects that every cluster has after clients deleted them.

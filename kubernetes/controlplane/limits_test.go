@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -41,31 +42,19 @@ func nestedSchema(size int) []byte {
 
 // Excessive requests get 4xx, with little time and memory, and change nothing.
 func TestLimitsOfBodies(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plane.Stop()
+	plane := start(t, controlplane.Config{})
 	client := &http.Client{Transport: plane.Transport()}
 	do := func(method, path, media, body string) (code int, answer string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://plane"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req.Header.Set("Content-Type", media)
 		if strings.HasPrefix(body, "\x1f\x8b") {
 			req.Header.Set("Content-Encoding", "gzip")
 		}
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		raw, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		raw := require.Body(t, resp)
 		return resp.StatusCode, string(raw)
 	}
 	const (
@@ -230,9 +219,7 @@ func TestLimitOfHeaders(t *testing.T) {
 		defer transport.CloseIdleConnections()
 		for size, want := range map[int]int{1 << 10: http.StatusOK, 2 << 20: http.StatusRequestHeaderFieldsTooLarge} {
 			req, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/livez", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			req.Header.Set("X-Large", strings.Repeat("x", size))
 			resp, err := transport.RoundTrip(req)
 			if err != nil {

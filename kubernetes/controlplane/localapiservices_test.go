@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -69,16 +71,12 @@ func TestLocalAPIServices(t *testing.T) {
 func comparable(t *testing.T, object string) string {
 	t.Helper()
 	var tree map[string]any
-	if err := json.Unmarshal([]byte(object), &tree); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(object), &tree))
 	metadata := tree["metadata"].(map[string]any)
 	delete(metadata, "uid")
 	delete(metadata, "resourceVersion")
 	out, err := json.MarshalIndent(tree, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(out)
 }
 
@@ -86,17 +84,11 @@ func comparable(t *testing.T, object string) string {
 // label, and writes nothing if nothing has changed.
 func TestLocalAPIServicesAfterRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer state.Close()
+		state := storetest.New(t, store.Config{})
 		run := func(do func(plane *controlplane.ControlPlane)) {
 			t.Helper()
 			plane, err := controlplane.Start(t.Context(), controlplane.Config{Store: state, Controllers: controlplane.NoControllers{}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			synctest.Wait()
 			do(plane)
 			synctest.Wait()
@@ -106,9 +98,7 @@ func TestLocalAPIServicesAfterRestarts(t *testing.T) {
 			t.Helper()
 			req, err := http.NewRequestWithContext(t.Context(), method, "http://plane"+apiServicesPath+name,
 				strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if req.Header.Set("Content-Type", "application/json"); method == "PATCH" {
 				req.Header.Set("Content-Type", "application/merge-patch+json")
 			}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/serving/klogs"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/workloads"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/redact"
@@ -59,16 +60,12 @@ func TestLogsHaveNoContents(t *testing.T) {
 		plane, err := controlplane.Start(context.Background(), controlplane.Config{
 			Node: controlplane.Simulated{}, Controllers: controlplane.AllControllers{}, Log: slog.New(everything),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer plane.Stop()
 		client := kubernetes.NewForConfigOrDie(plane.RESTConfig())
 		check := func(err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}
 		labels := map[string]string{"app": "web"}
 		selector := &metav1.LabelSelector{MatchLabels: labels}

@@ -15,6 +15,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -50,16 +51,12 @@ func TestPoliciesOfManifests(t *testing.T) {
 		t.Helper()
 		// The server must not see a half-written file.
 		next := filepath.Join(dir, "next")
-		if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(next, filepath.Join(dir, "policies.yaml")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(next, []byte(text), 0o600))
+		require.NoError(t, os.Rename(next, filepath.Join(dir, "policies.yaml")))
 	}
 	write(staticPolicy("names.static.k8s.io", "object.metadata.name != 'bad'"))
 	mutations := t.TempDir()
-	if err := os.WriteFile(filepath.Join(mutations, "m.yaml"), []byte(`apiVersion: admissionregistration.k8s.io/v1
+	err := os.WriteFile(filepath.Join(mutations, "m.yaml"), []byte(`apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
 metadata: {name: owner.static.k8s.io}
 spec:
@@ -74,9 +71,8 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicyBinding
 metadata: {name: owner.static.k8s.io}
 spec: {policyName: owner.static.k8s.io}
-`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`), 0o600)
+	require.NoError(t, err)
 	plane := start(t, controlplane.Config{Controllers: controlplane.NoControllers{},
 		Admission: controlplane.Admission{Plugins: map[string][]byte{
 			"ValidatingAdmissionPolicy": pluginConfig("ValidatingAdmissionPolicyConfiguration", dir),
@@ -146,9 +142,7 @@ func TestWebhooksOfManifests(t *testing.T) {
 		text := `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"` + kind + `","metadata":{"name":"h.static.k8s.io"},"webhooks":[{
 			"name":"h.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"` + hook.URL + path + `","caBundle":"` + bundle + `"},
 			"rules":[` + rule + `]}]}`
-		if err := os.WriteFile(filepath.Join(dir, "h.json"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "h.json"), []byte(text), 0o600))
 		return dir
 	}
 	const configMaps = `{"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"],"operations":["CREATE"]}`
@@ -193,9 +187,7 @@ func TestInvalidManifests(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(test.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(test.text), 0o600))
 			plane, err := controlplane.Start(t.Context(), controlplane.Config{Admission: controlplane.Admission{
 				Plugins: map[string][]byte{test.plugin: pluginConfig(test.kind, dir)}}})
 			if err == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -25,14 +26,10 @@ func TestMetrics(t *testing.T) {
 	send := func(transport http.RoundTripper, method, path, body string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://plane"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := transport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp.Body.Close()
 	}
 	metrics := func() map[string]*dto.MetricFamily { return scrape(t, s.Transport()) }
@@ -48,16 +45,11 @@ func TestMetrics(t *testing.T) {
 		t.Error(who)
 	}
 	watch, err := http.NewRequestWithContext(t.Context(), "GET", "http://plane"+configMaps+"?watch=1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := s.Transport().RoundTrip(watch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadAtLeast(resp.Body, make([]byte, 1), 1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = io.ReadAtLeast(resp.Body, make([]byte, 1), 1)
+	require.NoError(t, err)
 	after := metrics()
 	resp.Body.Close()
 
@@ -105,30 +97,20 @@ func TestMetrics(t *testing.T) {
 func scrape(t *testing.T, transport http.RoundTripper) map[string]*dto.MetricFamily {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://plane/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return families
 }
 
 // Metrics of admission policies by policy, binding and result; of service account tokens; and of
 // pod security evaluations.
 func TestMetricsOfPolicies(t *testing.T) {
-	cp, err := controlplane.Start(t.Context(), controlplane.Config{Controllers: controlplane.NoControllers{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cp.Stop()
+	cp := start(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 	p := &apitest.Plane{Client: &http.Client{Transport: cp.Transport()}}
 	const group = "/apis/admissionregistration.k8s.io/v1/"
 	const match = `"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}]}`

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -30,11 +31,7 @@ func TestRenewalsEqualRequests(t *testing.T) {
 				// It could see requests.
 				cfg.Requests = func(next http.RoundTripper) http.RoundTripper { return next }
 			}
-			plane, err := controlplane.Start(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer plane.Stop()
+			plane := start(t, cfg)
 			do := func(method, path, manager, body string) {
 				t.Helper()
 				call := inprocess.Call{Method: method, Path: path, UserAgent: manager, Body: []byte(body)}
@@ -50,9 +47,7 @@ func TestRenewalsEqualRequests(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			stream, err := inprocess.Call{Method: http.MethodGet, Path: path + "?watch=1"}.Open(t.Context(), plane.Transport())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer stream.Close()
 			lines := make(chan string, 1000)
 			go func() {

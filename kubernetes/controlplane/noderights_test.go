@@ -2,7 +2,6 @@ package controlplane_test
 
 import (
 	"bytes"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,35 +13,28 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
 // A node gets 403 for everything that Kubernetes' rules for nodes do not grant: every verb on every
 // resource and subresource that is served, by name or as a collection.
 func TestRightsOfNodes(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Config{
+	plane := start(t, controlplane.Config{
 		Controllers: controlplane.NoControllers{}, Admission: controlplane.Admission{Enable: []string{"NodeRestriction"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plane.Stop()
 	node := &user.DefaultInfo{Name: "system:node:a", Groups: []string{user.NodesGroup, user.AllAuthenticated}}
 	client := &http.Client{Transport: plane.TransportAs(node)}
 
 	_, lists, err := discovery.NewDiscoveryClientForConfigOrDie(plane.RESTConfig()).ServerGroupsAndResources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// Other tests check the permissions of all authenticated users.
 	open := map[string]bool{"selfsubjectreviews": true, "selfsubjectaccessreviews": true,
 		"selfsubjectrulesreviews": true}
 	refused, granted := 0, 0
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, res := range list.APIResources {
 			if open[res.Name] {
 				continue
@@ -114,18 +106,10 @@ func tryVerb(t *testing.T, client *http.Client, verb string, gv schema.GroupVers
 		path += "?watch=1&timeoutSeconds=1"
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://kelson"+path, bytes.NewReader([]byte("{}")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Header.Set("Content-Type", map[string]string{"PATCH": "application/merge-patch+json"}[method])
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	text := require.Body(t, resp)
 	return resp.StatusCode, string(text)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -24,28 +25,16 @@ var growDefinition = fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind"
 // Requests whose result exceeds the limit of an object get kube-apiserver's answer to etcd's error,
 // take little memory, and store nothing.
 func TestObjectsThatAreTooLarge(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plane.Stop()
+	plane := start(t, controlplane.Config{})
 	client := &http.Client{Transport: plane.Transport()}
 	do := func(method, path, media, body string) (code int, answer string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://plane"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req.Header.Set("Content-Type", media)
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		raw, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		raw := require.Body(t, resp)
 		return resp.StatusCode, string(raw)
 	}
 	const (
@@ -134,20 +123,14 @@ func TestObjectsThatAreTooLarge(t *testing.T) {
 func contents(t *testing.T, list string) string {
 	t.Helper()
 	var all struct{ Items []any }
-	if err := json.Unmarshal([]byte(list), &all); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(list), &all))
 	return fmt.Sprint(all.Items)
 }
 
 // Like kube-apiserver, the server stores an object without its managedFields if it is too large
 // only because of them.
 func TestManagedFieldsThatAreTooLarge(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plane.Stop()
+	plane := start(t, controlplane.Config{})
 	client := &http.Client{Transport: plane.Transport()}
 	var members strings.Builder
 	for i := range 14_000 {
@@ -165,14 +148,10 @@ func TestManagedFieldsThatAreTooLarge(t *testing.T) {
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), test.method, "http://plane"+test.path,
 			strings.NewReader(strings.Replace(body, `0":""`, `0":"`+test.method+`"`, 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req.Header.Set("Content-Type", test.media)
 		resp, err := client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		answer, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode != test.code || strings.Contains(string(answer), "managedFields") {

@@ -31,6 +31,7 @@ import (
 
 	"kelson.dev/apiserver/filters"
 	verbs "kelson.dev/apiserver/rest"
+	"kelson.dev/internal/require"
 )
 
 // Every verb on every resource and subresource, with every patch type, on collections and as a dry
@@ -42,15 +43,11 @@ import (
 func TestEveryRequestIsAuthorizedAndAdmitted(t *testing.T) {
 	o := newOracle(t)
 	lists, err := discovery.NewDiscoveryClientForConfigOrDie(o.plane.RESTConfig()).ServerPreferredResources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var kinds int
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, res := range list.APIResources {
 			sample := o.samples[schema.GroupKind{Group: gv.Group, Kind: res.Kind}]
 			// ComponentStatuses are read-only and not stored.
@@ -156,9 +153,7 @@ type oracle struct {
 func newOracle(t *testing.T) *oracle {
 	// Flow control would concurrently write the status of FlowSchemas.
 	plane, err := Start(t.Context(), Config{Controllers: NoControllers{}, Limits: Limits{NoPriorityAndFairness: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(plane.Stop)
 	o := &oracle{plane: plane, gate: &gate{}, samples: map[schema.GroupKind]map[string]any{}}
 	resources := verbs.New(verbs.Config{Store: plane.store, Registry: plane.registry, Admission: o.gate})
@@ -167,14 +162,10 @@ func newOracle(t *testing.T) *oracle {
 		AuditPolicy: policy.NewFakePolicyRuleEvaluator(auditinternal.LevelMetadata, nil), AuditSink: o.gate,
 	})
 	text, err := os.ReadFile("../../test/differential/samples.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for doc := range strings.SplitSeq(strings.ReplaceAll(string(text), "OWN", "oracle"), "\n---\n") {
 		var sample map[string]any
-		if err := yaml.Unmarshal([]byte(doc), &sample); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal([]byte(doc), &sample))
 		gvk := schema.FromAPIVersionAndKind(sample["apiVersion"].(string), sample["kind"].(string))
 		o.samples[gvk.GroupKind()] = sample
 	}
@@ -189,9 +180,7 @@ func newOracle(t *testing.T) *oracle {
 	// objects that need certain names
 	for _, text := range []string{serviceOfAnAPI, address, binding} {
 		var sample map[string]any
-		if err := yaml.Unmarshal([]byte(text), &sample); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal([]byte(text), &sample))
 		gvk := schema.FromAPIVersionAndKind(sample["apiVersion"].(string), sample["kind"].(string))
 		o.samples[gvk.GroupKind()] = sample
 	}
@@ -234,21 +223,15 @@ spec:
 func definition(t *testing.T) (sample map[string]any) {
 	text := strings.NewReplacer("widgets", "gizmos", "shop.example", "oracle.example", "Widget",
 		"Gizmo").Replace(widgets)
-	if err := yaml.Unmarshal([]byte(text), &sample); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &sample))
 	return sample
 }
 
 func certificateRequest(t *testing.T) string {
 	_, key, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
@@ -268,9 +251,7 @@ func (o *oracle) send(method, path, contentType, body string) *httptest.Response
 func (o *oracle) subresources(t *testing.T, gv schema.GroupVersion, plural string) (subs []metav1.APIResource) {
 	list, err := discovery.NewDiscoveryClientForConfigOrDie(o.plane.RESTConfig()).
 		ServerResourcesForGroupVersion(gv.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range list.APIResources {
 		if strings.HasPrefix(r.Name, plural+"/") {
 			subs = append(subs, r)
@@ -398,9 +379,7 @@ func (p *probe) object(name, state string) string {
 		obj["metadata"] = metadata // reviews have none
 	}
 	data, err := json.Marshal(obj)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	return string(data)
 }
 
@@ -408,14 +387,10 @@ func (p *probe) object(name, state string) string {
 func (p *probe) current(path, state string) string {
 	r := p.send(http.MethodGet, path, "", "")
 	var obj map[string]any
-	if err := json.Unmarshal(r.Body.Bytes(), &obj); err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, json.Unmarshal(r.Body.Bytes(), &obj))
 	obj["metadata"].(map[string]any)["labels"].(map[string]any)["state"] = state
 	data, err := json.Marshal(obj)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	require.NoError(p.t, err)
 	return string(data)
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -190,11 +191,7 @@ func TestImmediateDeletion(t *testing.T) {
 // An immediate deletion in process takes no additional time.
 func TestImmediateDeletionInProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{Controllers: controlplane.NoControllers{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
+		plane := start(t, controlplane.Config{Controllers: controlplane.NoControllers{}})
 		admin := &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
 		const pods = "/api/v1/namespaces/default/pods"
 		if code, answer := ask(t, plane, admin, "POST", "/api/v1/namespaces/default/serviceaccounts",
@@ -262,13 +259,9 @@ func BenchmarkWatchedCreates(b *testing.B) {
 			for range watches {
 				client := s.browser(b, "ann", user.SystemPrivilegedGroup)
 				req, err := http.NewRequestWithContext(ctx, "GET", s.url+"/api/v1/configmaps?watch=1", nil)
-				if err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, err)
 				resp, err := client.Do(req)
-				if err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, err)
 				readers.Go(func() { _, _ = io.Copy(io.Discard, resp.Body); resp.Body.Close() })
 			}
 			b.ReportAllocs()

@@ -5,23 +5,18 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
 // Profiles are served to administrators, and only if enabled.
 func TestProfiling(t *testing.T) {
 	for _, on := range []bool{true, false} {
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{Profiling: on})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
+		plane := start(t, controlplane.Config{Profiling: on})
 		admin := &http.Client{Transport: plane.Transport()}
 		for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1"} {
 			resp, err := admin.Get("http://plane" + path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			resp.Body.Close()
 			if ok := resp.StatusCode == http.StatusOK; ok != on {
 				t.Errorf("profiling %v: %s: %s", on, path, resp.Status)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/fastpath"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -15,11 +16,7 @@ import (
 // container waits, and that it runs. As with many pods, the process has many idle goroutines, so
 // that Go starts new ones with small stacks.
 func BenchmarkPodReports(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer plane.Stop()
+	plane := start(b, controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	idle := make(chan struct{})
 	defer close(idle)
 	for range 20_000 {
@@ -29,16 +26,12 @@ func BenchmarkPodReports(b *testing.B) {
 	do := func(method, path, media, body string) {
 		url := "http://plane/api/v1/namespaces/default/pods" + path
 		req, err := http.NewRequest(method, url, strings.NewReader(body))
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		req.Header.Set("Content-Type", media)
 		req.Header.Set("User-Agent", "kubelet/n")
 		req.Header.Set("Accept", "application/vnd.kubernetes.protobuf,application/json")
 		resp, err := client.Do(req)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		answer, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode >= 300 {

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -21,9 +22,7 @@ func (s *site) browser(t testing.TB, name string, groups ...string) *http.Client
 	t.Helper()
 	pair := certified(t, s.ca, name, groups...)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	transport := &http.Transport{ForceAttemptHTTP2: true,
 		TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{certificate}}}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -129,23 +128,18 @@ func TestManyWatchesOfOneClient(t *testing.T) {
 	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{}, Limits: controlplane.Limits{LongRunningPerUser: most}})
 	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)
 	for _, name := range []string{"mallory", "ann"} {
-		if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(),
-			clusterBinding(name, "cluster-admin", name), createOpts); err != nil {
-			t.Fatal(err)
-		}
+		_, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(),
+			clusterBinding(name, "cluster-admin", name), createOpts)
+		require.NoError(t, err)
 	}
 	var watches sync.WaitGroup
 	// watch starts a watch that lasts until ctx ends, and returns the status code immediately.
 	watch := func(ctx context.Context, c *http.Client) int {
 		req, err := http.NewRequestWithContext(ctx, "GET", s.url+"/api/v1/configmaps?watch=true&timeoutSeconds=600",
 			nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp, err := c.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		watches.Go(func() {
 			defer resp.Body.Close()
 			_, _ = io.Copy(io.Discard, resp.Body)
@@ -186,10 +180,9 @@ func TestUnsentBodiesTakeNoSeats(t *testing.T) {
 		Limits: controlplane.Limits{InFlight: 2, MutatingInFlight: 2, NoPriorityAndFairness: true}})
 	root := s.browser(t, "root", user.SystemPrivilegedGroup)
 	admin := client(s.ControlPlane, "root", user.SystemPrivilegedGroup)
-	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(),
-		clusterBinding("all", "cluster-admin", "mallory"), createOpts); err != nil {
-		t.Fatal(err)
-	}
+	_, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(),
+		clusterBinding("all", "cluster-admin", "mallory"), createOpts)
+	require.NoError(t, err)
 	mallory := s.browser(t, "mallory")
 	const path = "/api/v1/namespaces/default/configmaps"
 	object := func(name string) io.Reader {
@@ -209,14 +202,8 @@ func TestUnsentBodiesTakeNoSeats(t *testing.T) {
 		line := fmt.Sprintf("apiserver_current_inflight_requests{request_kind=\"mutating\"} %d\n", want)
 		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 			resp, err := root.Get(s.url + "/metrics")
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			text := require.Body(t, resp)
 			if strings.Contains(string(text), line) {
 				return
 			}

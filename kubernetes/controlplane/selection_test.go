@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/workloads"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -49,20 +50,12 @@ func TestSelectedControllers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		selected, err := controlplane.ParseControllers([]string{"deployment-controller", "job-controller",
 			"serviceaccount-controller", "root-ca-certificate-publisher-controller"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		plane, err := controlplane.Start(t.Context(), controlplane.Config{
+		require.NoError(t, err)
+		plane := start(t, controlplane.Config{
 			Node: controlplane.Simulated{}, Controllers: controlplane.AllControllers{Selection: selected},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer plane.Stop()
 		client, err := kubernetes.NewForConfig(plane.RESTConfig())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ctx, labels := t.Context(), map[string]string{"app": "web"}
 		spec := corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 		_, err = client.AppsV1().Deployments("default").Create(ctx,
@@ -70,15 +63,12 @@ func TestSelectedControllers(t *testing.T) {
 				Selector: &metav1.LabelSelector{MatchLabels: labels},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
 			}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		spec.RestartPolicy = corev1.RestartPolicyNever
 		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "once"},
 			Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: spec}}}
-		if _, err := client.BatchV1().Jobs("default").Create(ctx, job, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = client.BatchV1().Jobs("default").Create(ctx, job, metav1.CreateOptions{})
+		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		sets, err := client.AppsV1().ReplicaSets("default").List(ctx, metav1.ListOptions{})
 		if err != nil || len(sets.Items) != 1 {
@@ -88,9 +78,7 @@ func TestSelectedControllers(t *testing.T) {
 		if err != nil || len(pods.Items) != 1 || pods.Items[0].Spec.NodeName != "" {
 			t.Errorf("pods %+v, %v", pods.Items, err)
 		}
-		if err := client.AppsV1().Deployments("default").Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, client.AppsV1().Deployments("default").Delete(ctx, "web", metav1.DeleteOptions{}))
 		time.Sleep(time.Minute)
 		if sets, err = client.AppsV1().ReplicaSets("default").List(ctx, metav1.ListOptions{}); err != nil ||
 			len(sets.Items) != 1 {

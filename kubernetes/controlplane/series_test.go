@@ -116,9 +116,7 @@ func TestInventedNamesCreateNoSeries(t *testing.T) {
 	post := func(path, body string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://plane"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		resp := response(s.Transport().RoundTrip(req))
 		defer resp.Body.Close()
@@ -133,9 +131,7 @@ func TestInventedNamesCreateNoSeries(t *testing.T) {
 	post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"metadata":{"name":"watcher"},
 		"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"watcher"}]}`)
 	watch, err := http.NewRequestWithContext(t.Context(), "GET", "http://plane/api/v1/configmaps?watch=1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	open := response(s.TransportAs(&user.DefaultInfo{Name: "watcher"}).RoundTrip(watch))
 	defer open.Body.Close()
 	if open.StatusCode != 200 {
@@ -201,9 +197,7 @@ func tooLong(t *testing.T, s *site, i int) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: trusting(s.ca)}}
 	defer client.CloseIdleConnections()
 	resp, err := client.Get(s.url + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Fatalf("a path of %d bytes: %s", len(path), resp.Status)
@@ -215,13 +209,9 @@ func tooLong(t *testing.T, s *site, i int) {
 func seriesOf(t *testing.T, s *site) map[string]bool {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://plane/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := s.Transport().RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	all := map[string]bool{}
 	lines := bufio.NewScanner(resp.Body)
@@ -231,9 +221,7 @@ func seriesOf(t *testing.T, s *site) map[string]bool {
 			all[line[:strings.LastIndexByte(line, ' ')]] = true
 		}
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, lines.Err())
 	return all
 }
 

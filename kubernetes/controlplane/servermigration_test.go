@@ -13,6 +13,7 @@ import (
 
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -62,9 +63,7 @@ func cakeMeta(version string) metav1.TypeMeta {
 func newBakery(t *testing.T, parts ...apiserver.Part) *apiserver.Server {
 	t.Helper()
 	s, err := apiserver.New(t.Context(), parts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(s.Stop)
 	return s
 }
@@ -77,12 +76,10 @@ func TestMigrationOfAServer(t *testing.T) {
 		first := newBakery(t, apiserver.Group(bakery, apiserver.Kind(&cake{TypeMeta: cakeMeta("v1")})))
 		const count = 600
 		for i := range count {
-			if err := first.Transact(t.Context(), func(tx *apiserver.Tx) error {
+			require.NoError(t, first.Transact(t.Context(), func(tx *apiserver.Tx) error {
 				return tx.Create(&cake{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("c-", i)},
 					Layers: 2})
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		second := newBakery(t, apiserver.Group(bakery,
 			apiserver.Kind(&tart{TypeMeta: cakeMeta("v2")}, apiserver.Version(&cake{TypeMeta: cakeMeta("v1")}))),

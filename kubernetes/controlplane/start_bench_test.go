@@ -3,6 +3,7 @@ package controlplane_test
 import (
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -11,26 +12,18 @@ func BenchmarkStartStop(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		plane, err := controlplane.Start(b.Context(), controlplane.Config{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		plane.Stop()
 	}
 }
 
 // BenchmarkFork measures the start and stop of a control plane from the snapshot of another.
 func BenchmarkFork(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer plane.Stop()
+	plane := start(b, controlplane.Config{})
 	b.ReportAllocs()
 	for b.Loop() {
 		fork, err := controlplane.Start(b.Context(), controlplane.Config{From: plane.Store().Snapshot()})
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		fork.Stop()
 	}
 }

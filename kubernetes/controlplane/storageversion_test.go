@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -33,20 +34,14 @@ func TestWatchesEndWhenTheStorageVersionChanges(t *testing.T) {
 	}
 	const things = "/apis/probe.example.com/v1/namespaces/default/things"
 	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://plane"+things+"?watch=1", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp, err := plane.TransportAs(admin).RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	patch, err := http.NewRequestWithContext(t.Context(), "PATCH",
 		"http://plane"+definitions+"/things.probe.example.com",
 		strings.NewReader(`{"spec":{`+versions("v2")+`}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	patch.Header.Set("Content-Type", "application/merge-patch+json")
 	changed, err := plane.TransportAs(admin).RoundTrip(patch)
 	if err != nil || changed.StatusCode != http.StatusOK {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -38,31 +39,22 @@ func (s *site) framed(t testing.TB, window uint32, name string, groups ...string
 	t.Helper()
 	pair := certified(t, s.ca, name, groups...)
 	certificate, err := tls.X509KeyPair(pair.CertPEM, pair.KeyPEM)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.url, "https://"),
 		&tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, conn.SetDeadline(time.Now().Add(2*time.Minute)))
 	u := &unread{t: t, framer: http2.NewFramer(conn, conn), conn: conn, next: 1}
-	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.WriteString(conn, http2.ClientPreface)
+	require.NoError(t, err)
 	u.must(u.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
 	return u
 }
 
 func (u *unread) must(err error) {
 	u.t.Helper()
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	require.NoError(u.t, err)
 }
 
 // get opens streams for a path, and returns when all of them have a header.
@@ -127,9 +119,8 @@ func TestUnreadWatches(t *testing.T) {
 		for i := range shape.objects {
 			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c", i)},
 				Data: map[string]string{"x": strings.Repeat("x", shape.size)}}
-			if _, err := admin.CoreV1().ConfigMaps(namespace).Create(t.Context(), object, createOpts); err != nil {
-				t.Fatal(err)
-			}
+			_, err := admin.CoreV1().ConfigMaps(namespace).Create(t.Context(), object, createOpts)
+			require.NoError(t, err)
 		}
 		t.Run(fmt.Sprintf("%d objects of %d bytes", shape.objects, shape.size), func(t *testing.T) {
 			u := s.unread(t, "mallory", user.SystemPrivilegedGroup)

@@ -19,6 +19,7 @@ import (
 	"kelson.dev/apiserver/audit"
 	"kelson.dev/apiserver/authn"
 	"kelson.dev/apiserver/authz"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -220,9 +221,7 @@ func TestEndlessResponsesOfHooks(t *testing.T) {
 	recording.PolicyFile = policy
 	recording.Webhook.ConfigFile, recording.Webhook.InitialBackoff, recording.Webhook.Delivery.Mode = sink.kubeconfig(t), time.Millisecond, audit.ModeBlocking
 	trail, err := audit.Open(recording)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = trail.Close() })
 	s := onPort(t, controlplane.Config{Controllers: controlplane.NoControllers{}, Audit: controlplane.Audit{Policy: trail, Sink: trail}, Admission: controlplane.Admission{
 		Enable: []string{"ImagePolicyWebhook"}, Disable: []string{"ServiceAccount"},
@@ -359,9 +358,7 @@ func TestTokensOfWebSockets(t *testing.T) {
 	s := onPort(t, controlplane.Config{Authentication: controlplane.Authentication{Config: authn.Config{TokenFile: file}}})
 	dial := func(protocols ...string) (*websocket.Conn, error) {
 		config, err := websocket.NewConfig("wss"+strings.TrimPrefix(s.url, "https")+"/api/v1/namespaces?watch=1", "https://localhost")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		config.Protocol = protocols
 		config.TlsConfig = &tls.Config{RootCAs: s.ca.Pool()}
 		return config.DialContext(t.Context())
@@ -370,9 +367,7 @@ func TestTokensOfWebSockets(t *testing.T) {
 	encoded := func(token string) string { return prefix + base64.RawURLEncoding.EncodeToString([]byte(token)) }
 
 	ws, err := dial(encoded("correct-horse"), "base64.binary.k8s.io")
-	if err != nil {
-		t.Fatalf("the right token: %v", err)
-	}
+	require.NoErrorf(t, err, "the right token")
 	defer ws.Close()
 	for _, protocol := range ws.Config().Protocol {
 		if strings.HasPrefix(protocol, prefix) {

@@ -9,29 +9,22 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/fastpath"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
 // Objects of one kilobyte, in memory, in process, with as many clients as CPUs.
 func BenchmarkConfigMaps(b *testing.B) {
-	plane, err := controlplane.Start(b.Context(), controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer plane.Stop()
+	plane := start(b, controlplane.Config{NoFastPaths: fastpath.DisabledByEnvironment()})
 	client := &http.Client{Transport: plane.Transport()}
 	value := strings.Repeat("x", 1000)
 	const collection = "http://plane/api/v1/namespaces/default/configmaps"
 	do := func(b *testing.B, method, url, body string, want int) {
 		req, err := http.NewRequest(method, url, strings.NewReader(body))
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := client.Do(req)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode != want {

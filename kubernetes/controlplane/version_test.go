@@ -7,25 +7,18 @@ import (
 
 	"k8s.io/apimachinery/pkg/version"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
 // Clients derive supported features from the version and the minimum compatible version.
 func TestVersion(t *testing.T) {
-	plane, err := controlplane.Start(t.Context(), controlplane.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plane.Stop()
+	plane := start(t, controlplane.Config{})
 	resp, err := (&http.Client{Transport: plane.Transport()}).Get("http://kelson.in-process/version")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer resp.Body.Close()
 	var got version.Info
-	if err := json.NewDecoder(resp.Body).Decode(&got); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&got))
 	want := version.Info{
 		Major: "1", Minor: "37", EmulationMajor: "1", EmulationMinor: "37", MinCompatibilityMajor: "1",
 		MinCompatibilityMinor: "36",

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"reflect"
 	"runtime"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"kelson.dev/apiserver/attacktest/bodies"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -35,19 +35,16 @@ func newAttacked(t testing.TB) *attacked {
 	// without controllers, roles are not aggregated
 	for _, role := range []string{"view", "edit", "admin"} {
 		b := binding("mallory-"+role, "ClusterRole", "system:aggregate-to-"+role, "mallory")
-		if _, err := admin.RbacV1().RoleBindings("default").Create(t.Context(), b, createOpts); err != nil {
-			t.Fatal(err)
-		}
+		_, err := admin.RbacV1().RoleBindings("default").Create(t.Context(), b, createOpts)
+		require.NoError(t, err)
 	}
-	if _, err := admin.RbacV1().ClusterRoles().Create(t.Context(),
+	_, err := admin.RbacV1().ClusterRoles().Create(t.Context(),
 		clusterRole("attack", rule("*", "attack.example.com", "*"), rule("create", "authorization.k8s.io", "*")),
-		createOpts); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := admin.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBinding("attack", "attack", "mallory"),
-		createOpts); err != nil {
-		t.Fatal(err)
-	}
+		createOpts)
+	require.NoError(t, err)
+	_, err = admin.RbacV1().ClusterRoleBindings().Create(t.Context(), clusterBinding("attack", "attack", "mallory"),
+		createOpts)
+	require.NoError(t, err)
 	return &attacked{plane: plane, root: &http.Client{Transport: plane.Transport()},
 		user: &http.Client{Transport: plane.TransportAs(&user.DefaultInfo{Name: "mallory",
 			Groups: []string{user.AllAuthenticated}})}}
@@ -57,19 +54,11 @@ func newAttacked(t testing.TB) *attacked {
 func (a *attacked) send(t testing.TB, c *http.Client, r bodies.Request) (code int, answer string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), r.Method, "http://plane"+r.Path, strings.NewReader(r.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	req.Header.Set("Content-Type", r.Media)
 	resp, err := c.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	raw := require.Body(t, resp)
 	return resp.StatusCode, string(raw[:min(len(raw), 300)])
 }
 
@@ -103,9 +92,7 @@ func (a *attacked) run(t testing.TB, attack bodies.Attack) (code int, answer str
 // Any single request costs little. Without limits, each of these took between half a minute and
 // hours of CPU time.
 func TestWorkOfOneRequest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes 15 seconds")
-	}
+	require.Long(t, "takes 15 seconds")
 	// most take less than one second on an idle machine, and none more than three
 	const most = 15 * time.Second
 	codes := map[string]int{
@@ -233,9 +220,7 @@ func TestScan(t *testing.T) {
 					m["name"] = "o"
 					body["metadata"] = m
 					raw, err := json.Marshal(body)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					if len(raw) > 3<<20 {
 						continue
 					}

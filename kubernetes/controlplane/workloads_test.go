@@ -12,6 +12,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -28,14 +29,10 @@ func TestDeployment(t *testing.T) {
 		ctx := t.Context()
 		plane, err := controlplane.Start(context.Background(),
 			controlplane.Config{Node: controlplane.Simulated{}, Controllers: controlplane.AllControllers{}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer plane.Stop()
 		client, err := kubernetes.NewForConfig(plane.RESTConfig())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		deployments, labels := client.AppsV1().Deployments("default"), map[string]string{"app": "web"}
 		replicas := int32(3)
 		_, err = deployments.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web"},
@@ -47,14 +44,10 @@ func TestDeployment(t *testing.T) {
 					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 				},
 			}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		running := func() (n int) {
 			pods, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, pod := range pods.Items {
 				if pod.Status.Phase == corev1.PodRunning {
 					n++
@@ -79,16 +72,13 @@ func TestDeployment(t *testing.T) {
 		}
 		one := int32(1)
 		web.Spec.Replicas = &one
-		if _, err := deployments.Update(ctx, web, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = deployments.Update(ctx, web, metav1.UpdateOptions{})
+		require.NoError(t, err)
 		time.Sleep(2 * time.Minute)
 		if n := running(); n != 1 {
 			t.Errorf("%d pods run, want 1", n)
 		}
-		if err := deployments.Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, deployments.Delete(ctx, "web", metav1.DeleteOptions{}))
 		time.Sleep(2 * time.Minute)
 		sets, err := client.AppsV1().ReplicaSets("default").List(ctx, metav1.ListOptions{})
 		if err != nil || len(sets.Items) != 0 || running() != 0 {

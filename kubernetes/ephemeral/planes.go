@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -307,10 +308,7 @@ func (p *Planes) close() []*plane {
 
 // sorted returns the planes by age. The caller holds p.mu.
 func (p *Planes) sorted() []*plane {
-	var all []*plane
-	for _, pl := range p.all {
-		all = append(all, pl)
-	}
+	all := slices.Collect(maps.Values(p.all))
 	slices.SortFunc(all, func(a, b *plane) int {
 		if c := a.created.Compare(b.created); c != 0 {
 			return c

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // original is a declaration of Kubernetes that Kelson implements itself.
@@ -90,9 +92,7 @@ func TestOriginals(t *testing.T) {
 func TestHash(t *testing.T) {
 	of := func(text string) string {
 		file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\n"+text, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return hash(t, declarations([]*ast.File{file})["T.f"])
 	}
 	same := of("func (t *T) f(a int) error { return g(a) }")
@@ -122,7 +122,5 @@ func writeOriginals(t *testing.T, now map[original]string) {
 	for _, o := range slices.SortedFunc(maps.Keys(now), compare) {
 		b.WriteString(o.path + " " + o.name + " " + now[o] + "\n")
 	}
-	if err := os.WriteFile("originals.txt", []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile("originals.txt", []byte(b.String()), 0o644))
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/upstream"
 )
 
@@ -13,9 +14,7 @@ import (
 func TestFlags(t *testing.T) {
 	const name = "../../cmd/kelson/internal/flags/kubeapiserver.tsv"
 	have, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if want := string(upstream.Flags()); string(have) != want {
 		listed, linked := lines(string(have)), lines(want)
 		for line := range linked {

@@ -13,6 +13,8 @@ import (
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
+
+	"kelson.dev/internal/require"
 )
 
 // states returns the feature gates of the linked kube-apiserver, whose packages register them, with
@@ -68,9 +70,7 @@ func TestFeatureGates(t *testing.T) {
 			}
 			b.WriteString(strings.TrimSpace(fmt.Sprintf("%s %s %s %s", name, now[name], r.decision, r.reason)) + "\n")
 		}
-		if err := os.WriteFile("gates.txt", []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile("gates.txt", []byte(b.String()), 0o644))
 		return
 	}
 	copied, named := readByCopies(t), namedByUs(t)
@@ -139,9 +139,7 @@ func namedByUs(t *testing.T) map[string]bool {
 			source = append(source, data...)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	all := map[string]bool{}
 	for name := range states() {

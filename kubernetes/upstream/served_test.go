@@ -23,6 +23,7 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -34,13 +35,9 @@ func everything(t *testing.T) *controlplane.ControlPlane {
 		featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, gates, true)
 	}
 	apis, err := builtin.ParseAPIs(map[string]string{"api/all": "true"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	plane, err := controlplane.Start(t.Context(), controlplane.Config{APIs: apis, Controllers: controlplane.NoControllers{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(plane.Stop)
 	return plane
 }
@@ -49,15 +46,11 @@ func everything(t *testing.T) *controlplane.ControlPlane {
 func listed(t *testing.T, document []byte) map[string]string {
 	t.Helper()
 	var list metav1.APIResourceList
-	if err := json.Unmarshal(document, &list); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(document, &list))
 	all := map[string]string{}
 	for _, r := range list.APIResources {
 		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all[list.GroupVersion+" "+r.Name] = string(text)
 	}
 	return all
@@ -69,9 +62,7 @@ func TestServedKinds(t *testing.T) {
 	handler := everything(t).Transport()
 	get := func(path string) []byte {
 		resp, err := handler.RoundTrip(httptest.NewRequest(http.MethodGet, "http://plane"+path, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer resp.Body.Close()
 		body := httptest.NewRecorder()
 		if _, err := body.Body.ReadFrom(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
@@ -82,9 +73,7 @@ func TestServedKinds(t *testing.T) {
 	}
 	ours := listed(t, get("/api/v1"))
 	var groups metav1.APIGroupList
-	if err := json.Unmarshal(get("/apis"), &groups); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(get("/apis"), &groups))
 	for _, g := range groups.Groups {
 		for _, v := range g.Versions {
 			maps.Copy(ours, listed(t, get("/apis/"+v.GroupVersion)))
@@ -97,9 +86,7 @@ func TestServedKinds(t *testing.T) {
 	}
 	for _, name := range documents {
 		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		maps.Copy(theirs, listed(t, data))
 	}
 	for _, name := range slices.Sorted(maps.Keys(theirs)) {
@@ -129,9 +116,7 @@ var storedElsewhere = map[string]string{
 func TestStorageVersions(t *testing.T) {
 	factory, err := kubeapiserver.NewStorageFactoryConfig().Complete(
 		serveroptions.NewEtcdOptions(&storagebackend.Config{})).New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	compared := 0
 	for _, r := range everything(t).Registry().Current().All() {
 		// Package crd serves definitions, and reviews are not stored.
@@ -192,9 +177,7 @@ func TestTables(t *testing.T) {
 			}
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, r := range everything(t).Registry().Current().All() {
 		if r.Owner != "builtin" || r.Table == nil || r.Codec == nil {
 			continue

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 var update = flag.Bool("update", false, "accept the present state of Kubernetes in originals.txt and gates.txt")
@@ -41,9 +43,7 @@ var modules = sync.OnceValues(func() (map[string]string, error) {
 func location(t testing.TB, path string) string {
 	t.Helper()
 	dirs, err := modules()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	parts := strings.SplitN(path, "/", 3)
 	dir := dirs[strings.Join(parts[:2], "/")]
 	if dir == "" {
@@ -72,9 +72,7 @@ func parsed(t testing.TB, path string) []*ast.File {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		files = append(files, file)
 	}
 	return files
@@ -147,9 +145,7 @@ func hash(t testing.TB, node ast.Node) string {
 	t.Helper()
 	var b bytes.Buffer
 	// Without the positions of the file, the printer keeps neither comments nor empty lines.
-	if err := printer.Fprint(&b, token.NewFileSet(), node); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, printer.Fprint(&b, token.NewFileSet(), node))
 	sum := sha256.Sum256([]byte(strings.Join(strings.Fields(b.String()), " ")))
 	return hex.EncodeToString(sum[:6])
 }
@@ -159,9 +155,7 @@ func hash(t testing.TB, node ast.Node) string {
 func rows(t testing.TB, name string) [][]string {
 	t.Helper()
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all [][]string
 	for line := range strings.Lines(string(data)) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {

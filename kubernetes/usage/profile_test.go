@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // A profile gives the usage at a time: constant, divided by the replicas, or according to a
@@ -12,9 +14,7 @@ func TestProfiles(t *testing.T) {
 	at := func(text string) time.Time {
 		t.Helper()
 		when, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return when
 	}
 	const schedule = "every 10m: 0s 100m, 4m 2/replicas , 5m30s 0"

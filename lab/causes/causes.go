@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -245,10 +246,7 @@ func (t *Trace) Find(kind, namespace, name string) []Object {
 			consider(Written(&r.Writes[i]))
 		}
 	}
-	var all []Object
-	for o := range found {
-		all = append(all, o)
-	}
+	all := slices.Collect(maps.Keys(found))
 	slices.SortFunc(all, func(x, y Object) int { return strings.Compare(x.String(), y.String()) })
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/causes"
 	"kelson.dev/operator/trace"
 )
@@ -28,14 +29,10 @@ func TestExplain(t *testing.T) {
 			readers = append(readers, strings.NewReader(text))
 		}
 		x, err := causes.Read(readers[0], readers[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, again := range readers[2:] {
 			more, err := causes.Read(again)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, r := range more.Records() {
 				if x.Add(r) {
 					t.Errorf("reconcile %d of run %s was added twice", r.ID, r.Run)
@@ -65,9 +62,7 @@ func TestExplain(t *testing.T) {
 
 func TestEffectsAndConnected(t *testing.T) {
 	x, err := causes.Read(strings.NewReader(first), strings.NewReader(second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	effects := x.Effects(x.Record("aaaa", 1))
 	if len(effects) != 1 || len(effects[0].Reconciles) != 1 || effects[0].Reconciles[0].Controller != "pods" {
 		t.Errorf("got %+v", effects)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -66,10 +67,7 @@ func (l *Log) Find(kind, namespace, name string) []Object {
 			found[w.Object()] = true
 		}
 	}
-	var all []Object
-	for o := range found {
-		all = append(all, o)
-	}
+	all := slices.Collect(maps.Keys(found))
 	slices.SortFunc(all, func(x, y Object) int { return strings.Compare(x.String(), y.String()) })
 	return all
 }

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/causes"
 )
 
@@ -86,9 +87,7 @@ func shop() []logLine {
 func readLog(t *testing.T, lines []logLine) *causes.Log {
 	t.Helper()
 	l, err := causes.ReadAuditLog(strings.NewReader(auditLog(lines...)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }
 
@@ -268,9 +267,7 @@ func TestLogWithTrace(t *testing.T) {
 	const record = `{"id":1,"run":"a","time":"2030-01-02T15:04:06Z","controller":"shop","kind":"Shop","namespace":"default","name":"tea","causes":[{"event":"add","kind":"Shop","namespace":"default","name":"tea","resourceVersion":"10","manager":"kubectl"}],"writes":[{"verb":"create","kind":"ConfigMap","namespace":"default","name":"tea-config","resourceVersion":"13","changed":true}],"duration":"1ms"}
 `
 	trace, err := causes.Read(strings.NewReader(record))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l := readLog(t, shop())
 	l.Attach(trace)
 	s := lastStep(t, l, "ConfigMap", "tea-config")

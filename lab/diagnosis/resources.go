@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -198,12 +199,7 @@ func (d *diagnosing) ingress(obj *unstructured.Unstructured) error {
 			}
 		}
 	}
-	var names []string
-	for name := range services {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(services)) {
 		service, found, known, err := get[corev1.Service](d, ingress.Namespace, name)
 		if err != nil {
 			return err

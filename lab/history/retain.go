@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -477,12 +478,7 @@ func (r *Retainer) bound() error {
 
 // copyTo puts the newest version of every existing object in another Writer.
 func (w *Writer) copyTo(to *Writer) error {
-	names := make([]string, 0, len(w.described))
-	for name := range w.described {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(w.described)) {
 		if err := to.Resource(w.described[name]); err != nil {
 			return err
 		}

@@ -54,9 +54,7 @@ func TestPlanOfWritesBesides(t *testing.T) {
 	old := app("old")
 	old.Finalizers = []string{finalizer}
 	env.Create(t, old)
-	if err := env.Client().Delete(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
+	must(t, env.Client().Delete(t.Context(), old))
 	state := read(t, env.RESTConfig())
 	runShops := func(traced bool) *plan.Plan {
 		return planOf(t, state, plan.Config{Operator: func(ctx context.Context, to plan.Target) error {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/store/archive"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/plan"
 	"kelson.dev/lab/planned"
@@ -130,9 +131,7 @@ func cluster(t testing.TB, opts ...testenv.Option) *testenv.Env {
 func read(t testing.TB, config *rest.Config) *plan.State {
 	t.Helper()
 	state, err := plan.Cluster(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { state.Close() })
 	return state
 }
@@ -143,9 +142,7 @@ func planOf(t testing.TB, state *plan.State, cfg plan.Config) *plan.Plan {
 		cfg.Quiet = time.Second
 	}
 	p, err := plan.Run(t.Context(), state, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -153,14 +150,10 @@ func planOf(t testing.TB, state *plan.State, cfg plan.Config) *plan.Plan {
 func texts(t *testing.T, p *plan.Plan) (text, all string) {
 	t.Helper()
 	var b, rest bytes.Buffer
-	if err := errors.Join(p.Text(&b, plan.TextOptions{}), p.Text(&rest, plan.TextOptions{All: true}),
-		p.Markdown(&rest)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(p.Text(&b, plan.TextOptions{}), p.Text(&rest, plan.TextOptions{All: true}),
+		p.Markdown(&rest)))
 	data, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b.String(), b.String() + rest.String() + string(data)
 }
 
@@ -243,9 +236,7 @@ func TestPlan(t *testing.T) {
 	state = read(t, stop.RESTConfig())
 	old := planOf(t, state, plan.Config{Operator: run("example.com/app:v1")})
 	p = planOf(t, state, plan.Config{Operator: run("example.com/app:v2")})
-	if err := p.Compare(old, "v1"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Compare(old, "v1"))
 	if len(p.Differences) != 1 || p.Differences[0].Object != deployment || len(p.Differences[0].Steps) != 1 ||
 		p.Empty() {
 		t.Errorf("differences: %+v", p.Differences)
@@ -362,13 +353,9 @@ func TestBackup(t *testing.T) {
 	env.Create(t, dependent)
 	var backup bytes.Buffer
 	sn := env.Plane().Store().Snapshot()
-	if err := archive.Write(t.Context(), &backup, sn.Revision(), sn.Records()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, archive.Write(t.Context(), &backup, sn.Revision(), sn.Records()))
 	state, err := plan.Backup(&backup, "test.backup")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer state.Close()
 	p := planOf(t, state, plan.Config{Operator: func(ctx context.Context, to plan.Target) error {
 		c, err := client.New(client.Config{REST: to.Config})
@@ -398,9 +385,7 @@ func TestBackup(t *testing.T) {
 
 // 10,000 objects take at most ten seconds.
 func TestLargePlan(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	require.Long(t, "takes seconds")
 	env := testenv.New(t)
 	env.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenant}})
 	env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "password"},

@@ -10,6 +10,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/rights"
 	"kelson.dev/toolchain/gen/rbac"
 )
@@ -23,9 +24,7 @@ func event(user, verb, group, resource, sub, namespace string) string {
 func audit(t *testing.T, log string) rights.Audit {
 	t.Helper()
 	a, err := rights.FromAudit(strings.NewReader(log), rights.Filter{User: "op", UserAgent: "manager"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return a
 }
 

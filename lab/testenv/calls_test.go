@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // calls returns the exported functions of a package and the exported methods of its Env.
@@ -19,9 +21,7 @@ func calls(t *testing.T, dir string) map[string]bool {
 	pkgs, err := parser.ParseDir(token.NewFileSet(), dir, func(f fs.FileInfo) bool {
 		return !strings.HasSuffix(f.Name(), "_test.go")
 	}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found := map[string]bool{}
 	for _, pkg := range pkgs {
 		for _, file := range pkg.Files {
@@ -48,9 +48,7 @@ func calls(t *testing.T, dir string) map[string]bool {
 // operatortest has the calls of testenv, except those in the table of the guide, and no others.
 func TestCallsOfOperatortest(t *testing.T) {
 	guide, err := os.ReadFile("../../docs/guides/testing.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, table, ok := strings.Cut(string(guide), "| in testenv only | why | instead |\n")
 	if !ok {
 		t.Fatal("the guide has no table of calls")

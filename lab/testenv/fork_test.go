@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -36,9 +37,7 @@ func ship(name string) *unstructured.Unstructured {
 func revision(t *testing.T, obj metav1.Object) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return n
 }
 
@@ -69,16 +68,12 @@ func forksAreIndependent(t *testing.T, base *testenv.Env) {
 	// Writes are visible only in the environment in which they were made.
 	change := shared.DeepCopy()
 	change.Data["v"] = "one"
-	if err := one.Client().Update(t.Context(), change); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, one.Client().Update(t.Context(), change))
 	if revision(t, change) <= revision(t, shared) {
 		t.Errorf("the fork continues from resourceVersion %s with %s", shared.ResourceVersion, change.ResourceVersion)
 	}
 	one.Create(t, configMap("only-one", "1"))
-	if err := two.Client().Delete(t.Context(), shared.DeepCopy()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, two.Client().Delete(t.Context(), shared.DeepCopy()))
 	base.Create(t, configMap("late", "base"))
 	wantValue(t, base, "shared", "base")
 	wantValue(t, one, "shared", "one")
@@ -173,9 +168,7 @@ func testCollector(t *testing.T, stays string, opts ...testenv.Option) {
 			UID: owner.UID}}
 		base.Create(t, owned)
 		fork := base.Fork(t)
-		if err := fork.Client().Delete(t.Context(), owner.DeepCopy()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, fork.Client().Delete(t.Context(), owner.DeepCopy()))
 		fork.Settle(t)
 		wantValue(t, fork, "owned", stays)
 		wantValue(t, base, "owned", "x")
@@ -186,18 +179,12 @@ func TestKubeconfig(t *testing.T) {
 	env := testenv.New(t, testenv.CRDs("testdata/ships.yaml"))
 	file := env.Kubeconfig(t)
 	config, err := clientcmd.BuildConfigFromFlags("", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The test leaves the watch open; the port must close anyway.
 	watch, err := clients.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	env.Create(t, configMap("seen", "x"))
 	if event := <-watch.ResultChan(); event.Object.(*corev1.ConfigMap).Name != "seen" {
 		t.Errorf("watch: %v", event)
@@ -206,9 +193,7 @@ func TestKubeconfig(t *testing.T) {
 	// A client without a certificate is anonymous and not an administrator.
 	config.CertData, config.KeyData = nil, nil
 	anonymous, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := anonymous.CoreV1().ConfigMaps("default").List(t.Context(),
 		metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("anonymous list: %v, want forbidden", err)

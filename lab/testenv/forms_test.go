@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
@@ -66,9 +67,7 @@ func BenchmarkInformerForms(b *testing.B) {
 	const objects = 2000
 	env := testenv.New(b)
 	for n := range objects {
-		if err := env.Client().Create(b.Context(), secret(n)); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, env.Client().Create(b.Context(), secret(n)))
 	}
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -85,18 +84,12 @@ func BenchmarkInformerForms(b *testing.B) {
 				cfg := rest.CopyConfig(env.RESTConfig())
 				cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { link.RoundTripper = next; return link })
 				c, err := client.New(client.Config{REST: cfg})
-				if err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, err)
 				before := heapInUse()
 				informers, err := informer.New(informer.Config{Client: c, Form: bench.form})
-				if err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, err)
 				inf, err := informers.For(bench.obj)
-				if err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, err)
 				ctx, cancel := context.WithCancel(b.Context())
 				ended := make(chan error, 1)
 				go func() { ended <- informers.Run(ctx) }()

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -38,24 +39,17 @@ func measure() footprint {
 func live(tb testing.TB, from *store.Snapshot) {
 	plane, err := controlplane.Start(context.Background(),
 		controlplane.Config{From: from, Node: controlplane.Simulated{Lease: controlplane.NodeLease}})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	defer plane.Stop()
 	clients, err := kubernetes.NewForConfig(plane.RESTConfig())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	maps := clients.CoreV1().ConfigMaps("default")
 	watch, err := maps.Watch(tb.Context(), metav1.ListOptions{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	defer watch.Stop()
-	if _, err := maps.Create(tb.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
-		metav1.CreateOptions{}); err != nil {
-		tb.Fatal(err)
-	}
+	_, err = maps.Create(tb.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		metav1.CreateOptions{})
+	require.NoError(tb, err)
 	<-watch.ResultChan()
 }
 
@@ -66,9 +60,7 @@ func TestLeaksNothing(t *testing.T) {
 		n = 100
 	}
 	base, err := controlplane.Start(context.Background(), controlplane.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer base.Stop()
 	lives := func(n int) {
 		for i := range n {
@@ -106,9 +98,7 @@ func TestLeaksNothing(t *testing.T) {
 // reports leaked goroutines, files and memory.
 func BenchmarkLife(b *testing.B) {
 	base, err := controlplane.Start(context.Background(), controlplane.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	defer base.Stop()
 	for _, bench := range []struct {
 		name string

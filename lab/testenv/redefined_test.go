@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/informer"
 )
@@ -35,13 +36,9 @@ func TestRedefinedKind(t *testing.T) {
 		gadget := &unstructured.Unstructured{}
 		gadget.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Gadget"})
 		informers, err := informer.New(informer.Config{Client: env.Client()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		inf, err := informers.For(gadget)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- informers.Run(ctx) }()
@@ -57,9 +54,7 @@ func TestRedefinedKind(t *testing.T) {
 			if list := inf.List("default"); len(list) != 1 || list[0].GetName() != name {
 				t.Errorf("%s: the informer has %d objects, want only %s", plural, len(list), name)
 			}
-			if err := env.Client().Delete(t.Context(), definition); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, env.Client().Delete(t.Context(), definition))
 			time.Sleep(5 * time.Minute)
 		}
 		cancel()

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/version"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 )
 
@@ -19,16 +20,12 @@ func TestEmulatedVersion(t *testing.T) {
 			client := &http.Client{Transport: env.RESTConfig().Transport}
 			get := func(path string) *http.Response {
 				resp, err := client.Get(env.RESTConfig().Host + path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				t.Cleanup(func() { resp.Body.Close() })
 				return resp
 			}
 			var info version.Info
-			if err := json.NewDecoder(get("/version").Body).Decode(&info); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.NewDecoder(get("/version").Body).Decode(&info))
 			if got := info.EmulationMajor + "." + info.EmulationMinor; got != release || info.Minor != "37" {
 				t.Errorf("/version: %+v", info)
 			}

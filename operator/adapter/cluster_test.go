@@ -15,6 +15,7 @@ import (
 	crcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/adapter"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
@@ -64,9 +65,7 @@ func TestLimiterOfClusters(t *testing.T) {
 			must(t, err)
 			must(t, c.Create(t.Context(), configMap("a", "")))
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- m.Run(ctx) }()
+		stop := require.Running(t, m.Run)
 		time.Sleep(time.Second)
 		failures := func(namespace string) int {
 			a := crreconcile.Request{}
@@ -81,8 +80,7 @@ func TestLimiterOfClusters(t *testing.T) {
 			t.Errorf("after one has gone: %d and %d failures, want 1 and 0", failures("default"),
 				failures("east:default"))
 		}
-		cancel()
-		must(t, <-ended)
+		stop()
 	})
 }
 
@@ -121,12 +119,9 @@ func TestClientFromCluster(t *testing.T) {
 			must(t, err)
 			must(t, c.Create(t.Context(), configMap("a", "")))
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- m.Run(ctx) }()
+		stop := require.Running(t, m.Run)
 		time.Sleep(time.Second)
-		cancel()
-		must(t, <-ended)
+		stop()
 		if want := map[string]bool{"": false, "east": true}; !maps.Equal(served, want) {
 			t.Errorf("pods are served: %v, want %v", served, want)
 		}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/adapter/cluster"
 	"kelson.dev/operator/internal/apitest"
 )
@@ -33,16 +34,13 @@ func TestHandover(t *testing.T) {
 		mapper := meta.NewDefaultRESTMapper(nil)
 		mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
 		c, err := cluster.NewCache(s.REST(), crcache.Options{Mapper: mapper}, cluster.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- c.Start(ctx) }()
 		synctest.Wait()
-		if _, err := c.GetInformer(ctx, &corev1.ConfigMap{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = c.GetInformer(ctx, &corev1.ConfigMap{})
+		require.NoError(t, err)
 		h := newHandover(c)
 		faulty.Store(true)
 		if err := h.wait(ctx); err == nil {

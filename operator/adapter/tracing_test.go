@@ -16,6 +16,7 @@ import (
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/adapter"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/trace"
@@ -66,15 +67,12 @@ func testLogsAndQueues(t *testing.T, priorities bool) {
 		return reconcile.Result{}, nil
 	})
 	must(t, ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).Complete(r))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Start(ctx) }()
+	stop := require.Running(t, m.Start)
 	must(t, m.GetClient().Create(t.Context(), configMap("waits", "")))
 	time.Sleep(time.Second)
 	must(t, m.GetClient().Create(t.Context(), configMap("fails", "")))
 	time.Sleep(time.Second)
-	cancel()
-	must(t, <-ended)
+	stop()
 
 	records := readTrace(t, file)
 	if len(records) != 4 {

@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"kelson.dev/internal/require"
 )
 
 // The continue token of a list is available as soon as the list's metadata has arrived completely.
@@ -24,16 +26,12 @@ func TestContinueIn(t *testing.T) {
 	encode := map[string]func(*corev1.PodList) (codec, []byte){
 		"json": func(l *corev1.PodList) (codec, []byte) {
 			data, err := json.Marshal(l)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return jsonCodec{}, data
 		},
 		"protobuf": func(l *corev1.PodList) (codec, []byte) {
 			var data bytes.Buffer
-			if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(l, &data); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(l, &data))
 			return protobufCodec{}, data.Bytes()
 		},
 	}

@@ -41,9 +41,7 @@ func newClient(t *testing.T, change ...func(*client.Config)) (*apitest.Server, c
 		c(&cfg)
 	}
 	c, err := client.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return server, c
 }
 

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"kelson.dev/internal/require"
 )
 
 const widgetText = `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a","namespace":"default","uid":"u1",
@@ -55,9 +57,7 @@ func TestSharing(t *testing.T) {
 	read := func(immutable bool) (first, second map[string]any) {
 		share := newSharing(immutable)
 		first, err := parseObject([]byte(widgetText), share)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if second, err = parseObject([]byte(widgetText), share); err != nil {
 			t.Fatal(err)
 		}
@@ -108,9 +108,7 @@ func TestFrames(t *testing.T) {
 				if err == io.EOF {
 					break
 				}
-				if err != nil {
-					t.Fatalf("%s, %s: %v", name, how, err)
-				}
+				require.NoErrorf(t, err, "%s, %s", name, how)
 				got = append(got, event.Type+" "+string(event.Object.Raw))
 			}
 			want := []string{`ADDED {"a":"1"}`, `DELETED {"b":{}}`}
@@ -147,14 +145,10 @@ func TestBufferedFrames(t *testing.T) {
 		}
 		text.WriteString(frame)
 		raw, err := (&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("pod-", n)}}).Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		event, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: envelope(raw, kind)}}).
 			Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		proto.Write(binary.BigEndian.AppendUint32(nil, uint32(len(event))))
 		proto.Write(event)
 	}
@@ -178,9 +172,7 @@ func TestBufferedFrames(t *testing.T) {
 				text := string(event.Object.Raw)
 				if name == "protobuf" {
 					var pod corev1.Pod
-					if err := (protobufCodec{}).decode(event.Object.Raw, &pod, kind); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, (protobufCodec{}).decode(event.Object.Raw, &pod, kind))
 					text = fmt.Sprintf(`{"metadata":{"name":"%s"}}`, pod.Name)
 				}
 				got = append(got, text)
@@ -247,13 +239,9 @@ func (s *protobufServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		raw := protobuf.NewRawSerializer(scheme.Scheme, scheme.Scheme)
 		for _, e := range s.events {
 			var object bytes.Buffer
-			if err := serializer.Encode(e.Object, &object); err != nil {
-				s.t.Fatal(err)
-			}
+			require.NoError(s.t, serializer.Encode(e.Object, &object))
 			event := &metav1.WatchEvent{Type: string(e.Type), Object: runtime.RawExtension{Raw: object.Bytes()}}
-			if err := raw.Encode(event, frames); err != nil {
-				s.t.Fatal(err)
-			}
+			require.NoError(s.t, raw.Encode(event, frames))
 		}
 	} else if err := serializer.Encode(s.answer, &body); err != nil {
 		s.t.Fatal(err)
@@ -275,9 +263,7 @@ func newOver(t *testing.T, transport http.RoundTripper, resources ...metav1.APIR
 		return nil
 	})
 	c, err := New(Config{REST: &rest.Config{Host: "http://test", Transport: transport}, Mapper: mapper})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c
 }
 
@@ -318,9 +304,7 @@ func TestProtobuf(t *testing.T) {
 	}
 	prototype := podOf("")
 	encoded := NewItems(NewEncoded(prototype))
-	if err := c.List(t.Context(), encoded); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.List(t.Context(), encoded))
 	whole := &corev1.Pod{}
 	e := encoded.Items[1].(*Encoded)
 	if err := Decode(e.Data, whole, e.GroupVersionKind()); err != nil || !reflect.DeepEqual(whole, podOf("b")) ||
@@ -346,9 +330,7 @@ func TestProtobuf(t *testing.T) {
 		{Type: watch.Deleted, Object: podOf("a")}}
 	for _, prototype := range []Object{&corev1.Pod{}, NewEncoded(podOf(""))} {
 		stream, err := c.Watch(t.Context(), NewItems(prototype))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var lines []string
 		for e := range stream.ResultChan() {
 			o := e.Object.(Object)

@@ -11,7 +11,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -29,6 +28,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
 
+	"kelson.dev/internal/pipes"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 )
@@ -236,16 +236,13 @@ func TestAuthorityReloads(t *testing.T) {
 			}
 			return mute.Load()
 		}})
-		listener := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
-		https := &http.Server{Handler: server, ErrorLog: log.New(io.Discard, "", 0), TLSConfig: &tls.Config{
+		listener, stop := pipes.Serve(server, &tls.Config{
 			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 				return &tls.Config{Certificates: []tls.Certificate{*current.Load()}}, nil
 			},
-		}}
-		ended := make(chan struct{})
-		go func() { _ = https.ServeTLS(listener, "", ""); close(ended) }()
-		defer func() { https.Close(); <-ended }()
-		c, err := client.New(client.Config{REST: &rest.Config{Host: "https://127.0.0.1", Dial: listener.dial,
+		})
+		defer stop()
+		c, err := client.New(client.Config{REST: &rest.Config{Host: "https://127.0.0.1", Dial: listener.Dial,
 			TLSClientConfig: rest.TLSClientConfig{CAFile: file}}})
 		must(t, err)
 		// client-go's interval, and more than the time for which a connection stays idle
@@ -281,34 +278,4 @@ func TestAuthorityReloads(t *testing.T) {
 		}
 		writes.Wait()
 	})
-}
-
-// pipes is a listener whose connections have no sockets, for virtual time.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { close(p.closed); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
-
-func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case p.conns <- server:
-		return client, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
 }

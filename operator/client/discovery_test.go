@@ -35,9 +35,7 @@ func open(t *testing.T, server *apitest.Server, cfg discovery.Config) *discovery
 	t.Helper()
 	cfg.REST = server.REST()
 	d, err := discovery.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
@@ -45,16 +43,12 @@ func open(t *testing.T, server *apitest.Server, cfg discovery.Config) *discovery
 func names(t *testing.T, d *discovery.Client) string {
 	t.Helper()
 	groups, err := d.Groups(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all []string
 	for _, g := range groups {
 		gv, _ := schema.ParseGroupVersion(g.PreferredVersion.GroupVersion)
 		resources, err := d.Resources(t.Context(), gv)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, g.Name+"/"+g.PreferredVersion.Version+":"+resources[0].Name)
 	}
 	slices.Sort(all)
@@ -129,9 +123,7 @@ func TestFiles(t *testing.T) {
 	check := func(what string, change func(path string) error, want int64) {
 		t.Helper()
 		for _, f := range files {
-			if err := change(f); err != nil {
-				t.Fatal(err)
-			}
+			must(t, change(f))
 		}
 		asked.Store(0)
 		names(t, open(t, server, cfg))
@@ -149,9 +141,7 @@ func TestFiles(t *testing.T) {
 	rest := server.REST()
 	rest.Impersonate.UserName = "jane"
 	d, err := discovery.New(discovery.Config{REST: rest, Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	names(t, d)
 	if asked.Load() != 5 {
 		t.Error("files of another user were read")

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"kelson.dev/internal/jsondecode"
+	"kelson.dev/internal/require"
 )
 
 // Fields that a server dropped are found, wherever they are.
@@ -54,13 +55,9 @@ func TestMessagesWithUnknownFields(t *testing.T) {
 	kind := corev1.SchemeGroupVersion.WithKind("PersistentVolume")
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"}, Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound}}
 	plain, err := protobufCodec{}.encode(v, kind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	raw, _, err := open(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	more := envelope(protowire.AppendBytes(protowire.AppendTag(append([]byte(nil), raw...), 99, protowire.BytesType), []byte("new")), kind)
 	for _, tt := range []struct {
 		data []byte
@@ -68,9 +65,7 @@ func TestMessagesWithUnknownFields(t *testing.T) {
 	}{{plain, jsondecode.Whole}, {more, jsondecode.InElements}} {
 		for name, read := range map[string]func([]byte, runtime.Object, schema.GroupVersionKind) error{"new": protobufCodec{}.decodeNew, "old": protobufCodec{}.decode} {
 			partials.Delete(reflect.TypeOf(v))
-			if err := read(tt.data, v, kind); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, read(tt.data, v, kind))
 			if loss := lossOf(v); loss != tt.want {
 				t.Errorf("%s: %d, want %d", name, loss, tt.want)
 			}

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"kelson.dev/internal/require"
 )
 
 func managedPod() *corev1.Pod {
@@ -28,9 +30,7 @@ func managedPod() *corev1.Pod {
 // Immutable objects share parts.
 func TestSharedManagedFields(t *testing.T) {
 	raw, err := managedPod().Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	data := envelope(raw, corev1.SchemeGroupVersion.WithKind("Pod"))
 	read := func(p protobufCodec) *corev1.Pod {
 		t.Helper()
@@ -60,15 +60,11 @@ func TestSharedManagedFields(t *testing.T) {
 	// Items of a list also share parts.
 	list := &corev1.PodList{Items: []corev1.Pod{*managedPod(), *managedPod(), *managedPod()}}
 	raw, err = list.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kind := corev1.SchemeGroupVersion.WithKind("PodList")
 	items, typed := NewItems(&corev1.Pod{}), &corev1.PodList{}
 	for _, into := range []runtime.Object{items, typed} {
-		if err := (protobufCodec{newSharing(true)}).decode(envelope(raw, kind), into, kind); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, (protobufCodec{newSharing(true)}).decode(envelope(raw, kind), into, kind))
 	}
 	if items.Items[1].GetManagedFields()[0].FieldsV1 != items.Items[2].GetManagedFields()[0].FieldsV1 ||
 		typed.Items[1].ManagedFields[0].FieldsV1 != typed.Items[2].ManagedFields[0].FieldsV1 {

@@ -40,16 +40,10 @@ func TestMergeFrom(t *testing.T) {
 			patch := strategic.MergeFrom(obj, tt.opts...) // obj itself is changed afterwards
 			tt.edit(obj)
 			data, err := patch.Data(obj)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var got, want any
-			if err := json.Unmarshal(data, &got); err != nil {
-				t.Fatal(err)
-			}
-			if err := json.Unmarshal([]byte(tt.want), &want); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(data, &got))
+			must(t, json.Unmarshal([]byte(tt.want), &want))
 			if !reflect.DeepEqual(got, want) || patch.Type() != types.StrategicMergePatchType {
 				t.Errorf("got %s, want %s", data, tt.want)
 			}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/delta"
 	"kelson.dev/operator/reflector"
 	"kelson.dev/operator/store"
@@ -72,9 +73,7 @@ func drain(t *testing.T, q *queue, k *known) string {
 			apply(k, d)
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	return strings.Join(lines, ", ")
 }

@@ -76,9 +76,7 @@ func waysOf[T any, P client.Pointer[T]](t *testing.T, c client.Client, gvk schem
 	t.Helper()
 	started := func(form informer.Form) client.Client {
 		informers, err := informer.New(informer.Config{Client: c, Form: form})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- informers.Run(ctx) }()
@@ -308,9 +306,7 @@ func TestFieldSelectorsOfBuiltins(t *testing.T) {
 			Spec: corev1.NodeSpec{Unschedulable: true,
 				Taints: []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}}},
 	} {
-		if err := c.Create(ctx, obj); err != nil {
-			t.Fatalf("%T: %v", obj, err)
-		}
+		require.NoErrorf(t, c.Create(ctx, obj), "%T", obj)
 		t.Cleanup(func() { _ = c.Delete(context.Background(), obj) })
 	}
 	gv := func(kind string) schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind(kind) }

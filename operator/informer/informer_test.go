@@ -75,9 +75,7 @@ func (w *fixture) run() {
 
 func (w *fixture) must(err error) {
 	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 }
 
 func (w *fixture) create(objs ...client.Object) {

@@ -70,9 +70,7 @@ func TestReadsAfterLostResponses(t *testing.T) {
 		server, link := apitest.New(), &lossy{}
 		link.RoundTripper = server
 		direct, err := client.New(client.Config{REST: &rest.Config{Host: "http://test", Transport: link}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w := newFixture(t, func(c *informer.Config) { c.Client = direct })
 		w.server = server
 		w.run()

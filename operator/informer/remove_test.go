@@ -1,7 +1,6 @@
 package informer_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,9 +22,7 @@ func TestRemove(t *testing.T) {
 		must(t, err)
 		informers, err := informer.New(informer.Config{Client: direct})
 		must(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- informers.Run(ctx) }()
+		stop := require.Running(t, informers.Run)
 		count := func(want int) {
 			t.Helper()
 			time.Sleep(time.Second)
@@ -35,7 +32,7 @@ func TestRemove(t *testing.T) {
 		}
 		read := func() {
 			t.Helper()
-			_, err := client.List[corev1.ConfigMap](ctx, informers.Client())
+			_, err := client.List[corev1.ConfigMap](t.Context(), informers.Client())
 			must(t, err)
 		}
 		informers.Remove(&corev1.ConfigMap{}) // there is none
@@ -60,8 +57,7 @@ func TestRemove(t *testing.T) {
 		count(0)
 		read()
 		count(1)
-		cancel()
-		must(t, <-ended)
+		stop()
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -147,11 +148,7 @@ func (s *informers) forgetLocked(inf *informer) {
 func (s *informers) all() []*informer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []*informer
-	for _, inf := range s.members {
-		all = append(all, inf)
-	}
-	return all
+	return slices.Collect(maps.Values(s.members))
 }
 
 // Run returns nil after ctx has ended and all goroutines have returned. It can be called only once.

@@ -41,9 +41,8 @@ func TestSoak(t *testing.T) {
 	}
 	if text := os.Getenv("KELSON_SEED"); text != "" {
 		var seed uint64
-		if _, err := fmt.Sscan(text, &seed); err != nil {
-			t.Fatal(err)
-		}
+		_, err := fmt.Sscan(text, &seed)
+		must(t, err)
 		soak(t, seed)
 		return
 	}

@@ -24,9 +24,7 @@ func TestCatchUpStory(t *testing.T) {
 	direct, err := client.New(client.Config{REST: apiserver.For(t)})
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	must(err)
 	// the namespace of the previous run may still be terminating

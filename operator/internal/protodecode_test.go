@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/randfill"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/internal/protodecode"
 )
 
@@ -62,9 +63,7 @@ func TestKinds(t *testing.T) {
 			original := reflect.New(typ).Interface().(message)
 			random.Fill(original)
 			raw, err := original.Marshal()
-			if err != nil {
-				t.Fatalf("%s: %v", kind, err)
-			}
+			require.NoErrorf(t, err, "%s", kind)
 			if !same(t, typ, raw, nil) {
 				t.Errorf("%s is not read", kind)
 			}
@@ -129,9 +128,7 @@ func FuzzPod(f *testing.F) {
 	random := newFiller(2)
 	add := func(m message) {
 		raw, err := m.Marshal()
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		f.Add(raw)
 	}
 	for n := range 3 {
@@ -185,9 +182,7 @@ func TestMalformed(t *testing.T) {
 		same(t, reflect.TypeFor[corev1.Pod](), []byte(raw), nil)
 	}
 	raw, err := newPod(1).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for n := range raw { // prefixes of it, and the message with one bit flipped
 		same(t, reflect.TypeFor[corev1.Pod](), raw[:n], nil)
 		turned := append([]byte(nil), raw...)
@@ -215,9 +210,7 @@ func (*ownOfProtodecode) Unmarshal([]byte) error { return nil }
 // Unknown fields are dropped.
 func TestUnknownFields(t *testing.T) {
 	raw, err := (&corev1.Pod{Spec: corev1.PodSpec{NodeName: "a"}}).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, more := range []string{"\xfa\x01\x01a\xfa\x01\x01b", "\xf8\x01\x80\x01\x85\x02abcd", "\xf9\x01abcdefgh"} {
 		if !same(t, reflect.TypeFor[corev1.Pod](), append(raw[:len(raw):len(raw)], more...), nil) {
 			t.Errorf("%q is not read", more)
@@ -229,9 +222,7 @@ func TestUnknownFields(t *testing.T) {
 // later.
 func TestParts(t *testing.T) {
 	raw, err := newPod(1).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	share := newShared()
 	read := func() (pod corev1.Pod) {
 		if !protodecode.Decode(raw, &pod, share) {
@@ -259,9 +250,7 @@ func TestParts(t *testing.T) {
 			Requests: pod.Spec.Containers[1].Resources.Limits}
 		pod.Spec.NodeSelector, pod.Labels = map[string]string{"a": "b"}, map[string]string{"a": "b"}
 		raw, err := pod.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for range 2 { // the second time from the cache
 			if !same(t, reflect.TypeFor[corev1.Pod](), raw, share) {
 				t.Fatal("was not decoded")

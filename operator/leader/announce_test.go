@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/reconcile"
 )
@@ -18,9 +19,7 @@ import (
 // its watch has delivered a later announcement.
 func TestAnnouncementWithoutResponse(t *testing.T) {
 	s, err := NewShards(ShardsConfig{Client: noClient{}, Group: client.Key{Namespace: "n", Name: "g"}, Identity: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	alone, both := view{"a"}, view{"a", "b"}
 	var given reconcile.Request // given away, according to both views
 	for i := 0; given.Name == "" || both.owner(given) != "b"; i++ {

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/leader"
@@ -511,9 +512,7 @@ func TestShardsJoinFaultyServer(t *testing.T) {
 		s, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: client.Key{Namespace: "system", Name: "test"},
 			Log: slog.New(slog.DiscardHandler)})
 		must(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(ctx) }()
+		stop := require.Running(t, s.Run)
 		time.Sleep(time.Minute)
 		leave, ours := s.Enter(reconcile.Request{})
 		if !ours || len(server.Objects("leases")) != 1 {
@@ -521,8 +520,7 @@ func TestShardsJoinFaultyServer(t *testing.T) {
 		} else {
 			leave()
 		}
-		cancel()
-		must(t, <-ended)
+		stop()
 	})
 }
 
@@ -568,9 +566,7 @@ func TestShardsThatAreNotStored(t *testing.T) {
 		s, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: "a",
 			RetryPeriod: 2 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		must(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(ctx) }()
+		stop := require.Running(t, s.Run)
 		time.Sleep(time.Minute)
 		if n := through.updates.Load(); n < 25 || n > 35 {
 			t.Errorf("%d updates in a minute", n)
@@ -578,8 +574,7 @@ func TestShardsThatAreNotStored(t *testing.T) {
 		if _, ours := s.Enter(request(1)); ours {
 			t.Error("the replica works without a stored announcement")
 		}
-		cancel()
-		must(t, <-ended)
+		stop()
 		if strings.Count(log.String(), "the server changed the annotation") != 1 {
 			t.Errorf("log: %s", log.String())
 		}

@@ -2,7 +2,6 @@ package manager_test
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"log"
 	"log/slog"
@@ -66,14 +65,11 @@ func TestConnectionsOfAManager(t *testing.T) {
 	m, err := manager.New(manager.Config{REST: &rest.Config{Host: s.URL}, Name: "test",
 		Log: slog.New(slog.DiscardHandler)})
 	must(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx) }()
-	_, err = client.List[corev1.ConfigMap](ctx, m.Client())
+	stop := require.Running(t, m.Run)
+	_, err = client.List[corev1.ConfigMap](t.Context(), m.Client())
 	must(t, err)
-	must(t, m.LiveClient().Create(ctx, configMap("b")))
-	cancel()
-	must(t, <-ended)
+	must(t, m.LiveClient().Create(t.Context(), configMap("b")))
+	stop()
 	require.Eventually(t, "connections are left", func() bool { return open.Load() == 0 })
 }
 

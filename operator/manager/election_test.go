@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/internal/apitest"
@@ -240,9 +241,7 @@ func TestClusters(t *testing.T) {
 				Object: &corev1.ConfigMap{}})
 			return err
 		}))
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- m.Run(ctx) }()
+		stop := require.Running(t, m.Run)
 		must(t, m.LiveClient().Create(t.Context(), configMap("a")))
 		time.Sleep(time.Second)
 		added, err := m.Engage("east", east.REST()) // while it runs
@@ -266,8 +265,7 @@ func TestClusters(t *testing.T) {
 		if _, err := m.Engage("east", east.REST()); err == nil {
 			t.Error("two clusters have the same name")
 		}
-		cancel()
-		must(t, <-ended)
+		stop()
 		chained := false
 		for _, r := range records {
 			for _, cause := range r.Causes.All() {
@@ -309,9 +307,7 @@ func TestHotLoop(t *testing.T) {
 					return reconcile.Result{}, m.Client().Update(ctx, cm)
 				})}))
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- m.Run(ctx) }()
+		stop := require.Running(t, m.Run)
 		must(t, m.LiveClient().Create(t.Context(), configMap("busy")))
 		for i := range 100 { // another writer's work is not a loop
 			cm := configMap("busy")
@@ -325,8 +321,7 @@ func TestHotLoop(t *testing.T) {
 		fight.Store(true)
 		must(t, m.LiveClient().Create(t.Context(), configMap("torn")))
 		time.Sleep(30 * time.Second)
-		cancel()
-		must(t, <-ended)
+		stop()
 		if len(loops) == 0 {
 			t.Fatal("the loop was not found")
 		}

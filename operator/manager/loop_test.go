@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/internal/apitest"
@@ -118,19 +119,16 @@ func TestLoops(t *testing.T) {
 					})}))
 				other, err := client.New(client.Config{REST: s.REST(), FieldOwner: "other"})
 				must(t, err)
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan error, 1)
-				go func() { ended <- m.Run(ctx) }()
+				stop := require.Running(t, m.Run)
 				it := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "it"}}
-				must(t, m.LiveClient().Create(ctx, it))
+				must(t, m.LiveClient().Create(t.Context(), it))
 				for i := range 150 {
 					if tt.others != nil {
-						must(t, tt.others(ctx, other, client.KeyOf(it), i))
+						must(t, tt.others(t.Context(), other, client.KeyOf(it), i))
 					}
 					time.Sleep(100 * time.Millisecond)
 				}
-				cancel()
-				must(t, <-ended)
+				stop()
 				if len(tt.want) == 0 {
 					if len(loops) > 0 {
 						t.Errorf("a false loop: %s", loops[0])

@@ -33,9 +33,7 @@ func newManager(t *testing.T, cfg manager.Config) (*manager.Manager, *apitest.Se
 	cfg.REST = s.REST()
 	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	m, err := manager.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m, s
 }
 
@@ -182,9 +180,7 @@ func TestProbes(t *testing.T) {
 				t.Errorf("%s answers %d %q, want %d %q", path, c, b, code, body)
 			}
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- m.Run(ctx) }()
+		stop := require.Running(t, m.Run)
 		synctest.Wait()
 		check("/healthz", 200, "ok")
 		if code, body := get(t, m.HealthHandler(), "/readyz"); code != 500 ||
@@ -197,8 +193,7 @@ func TestProbes(t *testing.T) {
 		check("/readyz?verbose", 200, "[+]informers ok\n")
 		health = errors.New("stopped")
 		check("/healthz", 500, "[-]heart: stopped\n")
-		cancel()
-		must(t, <-ended)
+		stop()
 	})
 }
 
@@ -219,10 +214,8 @@ func TestMetrics(t *testing.T) {
 				return reconcile.Result{}, nil
 			}),
 		}))
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- m.Run(ctx) }()
-		must(t, m.LiveClient().Create(ctx, configMap("a")))
+		stop := require.Running(t, m.Run)
+		must(t, m.LiveClient().Create(t.Context(), configMap("a")))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		_, body := get(t, m.MetricsHandler(), "/metrics")
@@ -244,8 +237,7 @@ func TestMetrics(t *testing.T) {
 				t.Errorf("no %s", want)
 			}
 		}
-		cancel()
-		must(t, <-ended)
+		stop()
 	})
 }
 

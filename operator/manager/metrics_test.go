@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"kelson.dev/internal/require"
 )
 
 // depths returns the depths of a queue by the label priority.
 func depths(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all := map[string]float64{}
 	for _, f := range families {
 		if f.GetName() != "workqueue_depth" {
@@ -58,9 +58,7 @@ func TestBuckets(t *testing.T) {
 	q.Finished(0)
 	m.hookTook.WithLabelValues("/x")
 	families, err := m.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range families {
 		name := f.GetName()
 		n, first, last := 12, 1e-8, 1000.0

@@ -2,6 +2,8 @@ package manager
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -64,10 +66,7 @@ func (m *Manager) broadcasterOf(about runtime.Object) *events.Broadcaster {
 		return c.events
 	}
 	m.mu.Lock()
-	members := make([]*Cluster, 0, len(m.clusters))
-	for _, c := range m.clusters {
-		members = append(members, c)
-	}
+	members := slices.Collect(maps.Values(m.clusters))
 	m.mu.Unlock()
 	if len(members) == 0 || m.own.informers.Has(obj) {
 		return m.own.events

@@ -1,7 +1,6 @@
 package manager_test
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/manager"
 )
 
@@ -60,9 +60,7 @@ func TestSecureMetrics(t *testing.T) {
 		SecureMetrics: &manager.SecureMetrics{},
 	})
 	must(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx) }()
+	stop := require.Running(t, m.Run)
 	<-m.Elected()
 	_, address, _ := strings.Cut(strings.TrimSpace(log.with("serving metrics")[0]), "address=")
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
@@ -98,6 +96,5 @@ func TestSecureMetrics(t *testing.T) {
 	if code, _ := get("prometheus"); code != 200 || server.asked.Load() != before {
 		t.Errorf("%d after a repeated request", code)
 	}
-	cancel()
-	must(t, <-ended)
+	stop()
 }

@@ -9,25 +9,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/pipes"
+	"kelson.dev/internal/require"
 )
-
-// pipes is a listener whose connections are in memory.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { close(p.closed); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
 // Clients that send or read too slowly, or send large headers, lose their connection.
 func TestSlowClients(t *testing.T) {
@@ -55,7 +40,7 @@ func TestSlowClients(t *testing.T) {
 // connectionLasts sends a part of a request and returns when the server closes the connection.
 func connectionLasts(t *testing.T, request string, reads bool) time.Duration {
 	t.Helper()
-	listener := &pipes{make(chan net.Conn), make(chan struct{})}
+	listener := pipes.New()
 	large := strings.Repeat("x", 1<<20)
 	s := &server{listener: listener, handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		_, _ = io.Copy(io.Discard, req.Body) // fails if the body does not arrive
@@ -63,8 +48,8 @@ func connectionLasts(t *testing.T, request string, reads bool) time.Duration {
 	})}
 	done := make(chan error, 1)
 	go func() { done <- s.Run(t.Context()) }()
-	ours, theirs := net.Pipe()
-	listener.conns <- theirs
+	ours, err := listener.Dial(t.Context(), "", "")
+	require.NoError(t, err)
 	began := time.Now()
 	go func() { _, _ = io.WriteString(ours, request) }()
 	if reads {
@@ -89,13 +74,13 @@ func connectionLasts(t *testing.T, request string, reads bool) time.Duration {
 // A request with larger headers than any client of the manager sends is refused.
 func TestLargeHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		listener := &pipes{make(chan net.Conn), make(chan struct{})}
+		listener := pipes.New()
 		s := &server{listener: listener, handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 		done := make(chan error, 1)
 		go func() { done <- s.Run(t.Context()) }()
 		t.Cleanup(func() { <-done })
-		ours, theirs := net.Pipe()
-		listener.conns <- theirs
+		ours, err := listener.Dial(t.Context(), "", "")
+		require.NoError(t, err)
 		go func() {
 			_, _ = io.WriteString(ours, "GET / HTTP/1.1\r\nHost: a\r\nX-Large: "+strings.Repeat("x", 2*maxHeader))
 		}()

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/manager"
 	"kelson.dev/operator/webhook"
@@ -44,9 +45,7 @@ func TestWebhookMetrics(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- m.Run(ctx) }()
+	stop := require.Running(t, m.Run)
 	<-m.Elected()
 	if err := m.AddWebhook(webhook.Hook{Path: "/late"}, webhook.HandlerFunc(nil)); err == nil {
 		t.Error("a webhook was added too late")
@@ -82,8 +81,7 @@ func TestWebhookMetrics(t *testing.T) {
 		!strings.Contains(body, "[+]webhooks ok") {
 		t.Errorf("%d %s", code, body)
 	}
-	cancel()
-	must(t, <-ended)
+	stop()
 	if !before {
 		t.Error("a runnable ran before the webhooks were served")
 	}

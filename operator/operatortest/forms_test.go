@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/operatortest"
@@ -23,9 +24,7 @@ func TestForms(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t)
 	direct, err := client.New(client.Config{REST: env.RESTConfig()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for n := range 30 {
@@ -34,9 +33,7 @@ func TestForms(t *testing.T) {
 		p.Spec.Containers = []corev1.Container{{Name: "main", Image: "image",
 			Args: []string{fmt.Sprint("--shard=", n)}}}
 		p.Spec.NodeSelector = map[string]string{"nowhere": "true"} // it must not be modified
-		if err := direct.Create(ctx, p); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, direct.Create(ctx, p))
 	}
 	want, err := client.List[corev1.Pod](ctx, direct)
 	if err != nil || len(want) != 30 {
@@ -45,16 +42,12 @@ func TestForms(t *testing.T) {
 	for _, form := range []informer.Form{informer.Full, informer.Compact, informer.Metadata} {
 		t.Run(form.String(), func(t *testing.T) {
 			set, err := informer.New(informer.Config{Client: direct, Form: form})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			go set.Run(ctx)
 			c := set.Client()
 			for _, p := range want {
 				got, err := client.Get[corev1.Pod](ctx, c, client.KeyOf(p))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if got.Name != p.Name || got.UID != p.UID || !reflect.DeepEqual(got.Spec, p.Spec) ||
 					!reflect.DeepEqual(got.Labels, p.Labels) {
 					t.Errorf("got %+v\nwant %+v", got, p)
@@ -68,9 +61,7 @@ func TestForms(t *testing.T) {
 			made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
 				Data: map[string]string{"a": "b"}}
 			for range 2 { // the second apply is not sent, and has the same result
-				if err := c.Apply(ctx, made.DeepCopy()); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, c.Apply(ctx, made.DeepCopy()))
 				read, err := client.Get[corev1.ConfigMap](ctx, c, client.KeyOf(made))
 				if err != nil || read.Data["a"] != "b" {
 					t.Errorf("own write: %v %+v", err, read)
@@ -96,17 +87,13 @@ func TestScale(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t)
 	c, err := client.New(client.Config{REST: env.RESTConfig()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	d.Spec.Replicas = new(int32)
 	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	d.Spec.Template.Labels = d.Spec.Selector.MatchLabels
 	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "image"}}
-	if err := c.Create(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Create(t.Context(), d))
 	scale := &autoscalingv1.Scale{}
 	if err := c.Subresource("scale").Get(t.Context(), d, scale); err != nil || scale.Spec.Replicas != 0 ||
 		scale.Name != "web" {

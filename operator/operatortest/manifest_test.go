@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/operatortest/manifest"
 )
 
@@ -17,12 +18,8 @@ func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range files {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	return dir
 }
@@ -42,9 +39,7 @@ func TestRead(t *testing.T) {
 		"below/d.yaml":       configMapOfManifest("d"),
 	})
 	got, err := manifest.Read(dir, filepath.Join(dir, "below", "d.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var names []string
 	for _, m := range got {
 		names = append(names, m.Object.GetName())
@@ -86,9 +81,7 @@ func TestManifestRBAC(t *testing.T) {
 		"e.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: none}\n",
 	})
 	got, user, err := manifest.RBAC(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var kinds []string
 	for _, m := range got {
 		if subjects, found, _ := unstructured.NestedSlice(m.Object.Object, "subjects"); found {

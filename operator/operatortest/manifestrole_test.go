@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/operatortest/manifest"
 )
 
@@ -26,9 +27,7 @@ rules: []
 		"other.yaml":  configMapOfManifest("c"),
 	})
 	all, err := manifest.Role(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got []string
 	for _, m := range all {
 		got = append(got, m.Object.GetKind()+" "+m.Object.GetNamespace()+" "+m.Object.GetName())

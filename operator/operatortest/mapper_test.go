@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/restmapper"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/operatortest"
 )
@@ -20,23 +21,15 @@ func TestMapperAgainstClientGo(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t, operatortest.CRDs("testdata"))
 	c, err := client.New(client.Config{REST: env.RESTConfig()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ours := c.Mapper()
 	d, err := discovery.NewDiscoveryClientForConfig(env.RESTConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	groups, err := restmapper.GetAPIGroupResources(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	theirs := restmapper.NewDiscoveryRESTMapper(groups)
 	_, lists, err := d.ServerGroupsAndResources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 
 	asked := 0
 	same := func(what string, got any, gotErr error, want any, wantErr error) {
@@ -80,9 +73,7 @@ func TestMapperAgainstClientGo(t *testing.T) {
 	}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, r := range list.APIResources {
 			if !strings.Contains(r.Name, "/") {
 				kind(gv.WithKind(r.Kind))

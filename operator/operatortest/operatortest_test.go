@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/operatortest"
 )
@@ -198,13 +199,9 @@ func TestKubeconfig(t *testing.T) {
 	env := operatortest.New(t)
 	env.Create(t, configMap("a", "1"))
 	config, err := clientcmd.BuildConfigFromFlags("", env.Kubeconfig(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c, err := client.New(client.Config{REST: config})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := c.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, configMap("a", "")); err != nil {
 		t.Error(err)
 	}
@@ -243,10 +240,8 @@ func messageOf(t *testing.T, do func(testing.TB)) (message string) {
 // server.
 func TestReportsMissing(t *testing.T) {
 	notKelson := filepath.Join(t.TempDir(), "kelson")
-	if err := os.WriteFile(notKelson, []byte("#!/bin/sh\necho 'unknown flag: --planes' >&2\nexit 1\n"),
-		0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(notKelson, []byte("#!/bin/sh\necho 'unknown flag: --planes' >&2\nexit 1\n"),
+		0o755))
 	for _, test := range []struct{ env, want string }{
 		{"KELSON=", "no kelson binary: set KELSON to the path of the binary, or put it in PATH"},
 		{"KELSON=/nowhere/kelson", "/nowhere/kelson"},
@@ -272,12 +267,8 @@ func TestEndsWithItsProcess(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
 	cmd.Env = append(os.Environ(), "OPERATORTEST_CHILD=wait")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	address := ""
 	for lines := bufio.NewScanner(out); address == "" && lines.Scan(); {
 		address, _ = strings.CutPrefix(lines.Text(), "serving ")
@@ -288,9 +279,7 @@ func TestEndsWithItsProcess(t *testing.T) {
 	if address == "" {
 		t.Fatal("the child does not serve")
 	}
-	if err := dial(address); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, dial(address))
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	for deadline := time.Now().Add(time.Minute); dial(address) == nil; time.Sleep(10 * time.Millisecond) {
@@ -315,9 +304,7 @@ func TestChild(t *testing.T) {
 		fmt.Println(messageOf(t, func(tb testing.TB) { operatortest.New(tb) }))
 	case "wait":
 		u, err := url.Parse(operatortest.New(t).RESTConfig().Host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		fmt.Println("serving " + u.Host)
 		time.Sleep(time.Minute)
 		t.Error(errors.New("it was not killed"))

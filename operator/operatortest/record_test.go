@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/operatortest/record"
 )
 
@@ -26,9 +27,7 @@ func protobufStatus(t *testing.T, message string) string {
 	var out bytes.Buffer
 	status := &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Message: message,
 		Code: http.StatusForbidden}
-	if err := protobuf.NewSerializer(nil, nil).Encode(status, &out); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, protobuf.NewSerializer(nil, nil).Encode(status, &out))
 	return out.String()
 }
 
@@ -56,21 +55,13 @@ func TestWrap(t *testing.T) {
 	send := func(config *rest.Config, method, path string) string {
 		t.Helper()
 		rt, err := rest.TransportFor(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r, err := http.NewRequest(method, "http://server"+path, strings.NewReader(`{"metadata":{"name":"n"}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		resp, err := rt.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(body)
 	}
 	config := &rest.Config{Host: "http://server", Transport: server,
@@ -104,9 +95,7 @@ func TestWrap(t *testing.T) {
 		t.Fatalf("files %q, %v", files, err)
 	}
 	data, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text := string(data)
 	if n := strings.Count(text, "\n"); n != 11 {
 		t.Errorf("%d lines, want 8 requests, a creation by a patch and two refusals:\n%s", n, text)

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/operatortest"
@@ -65,9 +66,7 @@ func TestRole(t *testing.T) {
 	needKelson(t)
 	env := operatortest.New(t, operatortest.Role("testdata/rbac"))
 	c, err := client.New(client.Config{REST: env.OperatorRESTConfig()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := client.Get[corev1.ConfigMap](t.Context(), c,
 		client.Key{Namespace: "default", Name: "none"}); !apierrors.IsNotFound(err) {
 		t.Errorf("a read that the role allows: %v, want not found", err)

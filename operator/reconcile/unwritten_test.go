@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/reconcile"
@@ -130,13 +131,10 @@ func TestTerminalStatusStory(t *testing.T) {
 		c, err := controller.New(controller.Config{Name: "budgets", Reconciler: adapted,
 			Log: slog.New(slog.DiscardHandler)})
 		must(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- c.Run(ctx) }()
+		stop := require.Running(t, c.Run)
 		c.Queue().Add(request, trace.Because(trace.Cause{Event: trace.Other}))
 		time.Sleep(24 * time.Hour)
-		cancel()
-		must(t, <-ended)
+		stop()
 		if n := f.budget(t).Status.CurrentHealthy; n != 1 {
 			t.Errorf("the status is %d after a day", n)
 		}

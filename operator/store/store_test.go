@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/store"
 )
 
@@ -93,9 +94,7 @@ func TestIndexesAgree(t *testing.T) {
 	seed := randomtest.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	x := store.NewIndexer(store.Config[string, thing]{Key: key})
-	if err := x.AddIndex("tag", tags); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, x.AddIndex("tag", tags))
 	want := map[string]thing{}
 	for step := range 2000 {
 		obj := thing{fmt.Sprint(random.IntN(20)), step, []string{"", "red", "red blue", "blue green"}[random.IntN(4)]}

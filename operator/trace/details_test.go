@@ -80,9 +80,7 @@ func TestDetails(t *testing.T) {
 		var lines, logged bytes.Buffer
 		run(trace.New(trace.Config{Sink: trace.JSON(&lines)}), slog.New(slog.NewTextHandler(&logged, nil)))
 		var got trace.LineRecord
-		if err := json.Unmarshal(lines.Bytes(), &got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(lines.Bytes(), &got))
 		two := 2
 		reads := []trace.LineRead{
 			{Verb: "get", Kind: "Pod", Namespace: "default", Name: "a", ResourceVersion: "7", At: "0s",

@@ -43,9 +43,7 @@ func TestFoldedRecords(t *testing.T) {
 		var newest time.Time
 		for line := range strings.Lines(out.String()) {
 			var r trace.LineRecord
-			if err := json.Unmarshal([]byte(line), &r); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(line), &r))
 			of := fmt.Sprint(r.Name, " ", r.Error)
 			lines[of]++
 			stood[of] += 1 + r.Repeats

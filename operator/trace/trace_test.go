@@ -92,9 +92,7 @@ func TestMergeDoesNotModifySharedCauses(t *testing.T) {
 func newClient(t *testing.T, s *apitest.Server) client.Client {
 	t.Helper()
 	c, err := client.New(client.Config{REST: s.REST(), FieldOwner: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // Over thirty years, clients with the bundle of one certificate lifetime ago trust the current
@@ -18,9 +20,7 @@ func TestRenewalKeepsTrust(t *testing.T) {
 	authorities := map[string]bool{}
 	for week := range 30 * 52 {
 		n, err := b.renewed(now, names, life)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if n == b && b.due(life).Before(now.Add(-8*24*time.Hour)) {
 			t.Fatalf("week %d: due %v, but nothing was renewed", week, b.due(life))
 		}
@@ -29,9 +29,8 @@ func TestRenewalKeepsTrust(t *testing.T) {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(trusted[max(0, week-12)])
 		for _, host := range []string{"hook.system.svc", "localhost", "127.0.0.1"} {
-			if _, err := b.serving.cert.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now}); err != nil {
-				t.Fatalf("week %d: %s: %v", week, host, err)
-			}
+			_, err = b.serving.cert.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: now})
+			require.NoErrorf(t, err, "week %d: %s", week, host)
 		}
 		if left := b.serving.remaining(now); left < life/3-8*24*time.Hour {
 			t.Fatalf("week %d: %v left", week, left)
@@ -51,13 +50,9 @@ func TestRenewalKeepsTrust(t *testing.T) {
 func TestBundleIsKept(t *testing.T) {
 	now := time.Now()
 	b, err := (*bundle)(nil).renewed(now, []string{"a.example.com"}, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	data, err := b.encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	kept, err := decodeBundle(data)
 	if err != nil || !kept.equal(b) {
 		t.Fatalf("%v: the bundle changed", err)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/workqueue"
 )
 
@@ -21,9 +22,7 @@ func TestDrop(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			item, err := q.Get(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return item
 		}
 		hasPrefix := func(prefix string) func(string) bool {

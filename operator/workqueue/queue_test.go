@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 type plain = Queue[string, struct{}]
@@ -22,9 +24,7 @@ func newPlain(cfg Config[string, struct{}]) *plain { return New(cfg) }
 func get(t *testing.T, q *plain) string {
 	t.Helper()
 	item, err := q.Get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return item.Key
 }
 
@@ -148,9 +148,7 @@ func TestNoKeyTwiceAtOnce(t *testing.T) {
 	for i := range adds {
 		q.AddWith(rand.IntN(keys), 1, Options{Priority: i % 3})
 	}
-	if err := q.ShutDownWithDrain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, q.ShutDownWithDrain(t.Context()))
 	wg.Wait()
 	if sum != adds {
 		t.Errorf("payloads sum up to %d, want %d", sum, adds)

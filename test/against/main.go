@@ -24,14 +24,14 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/test/child"
+	"kelson.dev/test/peers"
 )
 
 func main() {
-	peers := flag.String("peers", "bin/peers", "folder with etcd and kube-apiserver")
+	binaries := flag.String("peers", "bin/peers", "folder with etcd and kube-apiserver")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		fmt.Fprintln(os.Stderr, "against: want a command")
@@ -39,7 +39,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := run(ctx, *peers, flag.Args())
+	err := run(ctx, *binaries, flag.Args())
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() > 0 {
 		os.Exit(exit.ExitCode())
 	}
@@ -49,43 +49,31 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, peers string, command []string) error {
+func run(ctx context.Context, binaries string, command []string) error {
 	dir, err := os.MkdirTemp("", "kelson-against-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	ports := [3]string{}
-	for i := range ports {
-		if ports[i], err = child.FreePort(); err != nil {
-			return err
-		}
+	port, err := child.FreePort()
+	if err != nil {
+		return err
 	}
-	config, err := writeKeys(dir, "https://127.0.0.1:"+ports[2])
+	config, err := writeKeys(dir, "https://127.0.0.1:"+port)
 	if err != nil {
 		return fmt.Errorf("write keys: %w", err)
 	}
-	etcdURL := "http://127.0.0.1:" + ports[0]
-	etcd, err := child.Start(dir, filepath.Join(peers, "etcd"),
-		"--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
-		"--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error", "--unsafe-no-fsync")
+	etcd, etcdURL, err := peers.Etcd(binaries, dir, "--unsafe-no-fsync")
 	if err != nil {
 		return err
 	}
 	defer etcd.Stop(10 * time.Second)
 	file := func(name string) string { return filepath.Join(dir, name) }
-	api, err := child.Start(dir, filepath.Join(peers, "kube-apiserver"),
-		"--etcd-servers", etcdURL, "--bind-address", "127.0.0.1", "--secure-port", ports[2], "--authorization-mode",
-		"RBAC",
-		"--tls-cert-file", file("server.crt"), "--tls-private-key-file", file("server.key"), "--client-ca-file",
-		file("ca.crt"),
-		"--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins", "ServiceAccount",
+	api, err := peers.APIServer(binaries, dir, dir, etcdURL, port,
 		"--requestheader-client-ca-file", file("proxy-ca.crt"), "--requestheader-allowed-names", "aggregator",
 		"--requestheader-username-headers", "X-Remote-User", "--requestheader-group-headers", "X-Remote-Group",
 		"--requestheader-extra-headers-prefix", "X-Remote-Extra-",
-		"--proxy-client-cert-file", file("proxy.crt"), "--proxy-client-key-file", file("proxy.key"),
-		"--service-account-issuer", "https://kubernetes.default.svc",
-		"--service-account-key-file", file("sa.key"), "--service-account-signing-key-file", file("sa.key"))
+		"--proxy-client-cert-file", file("proxy.crt"), "--proxy-client-key-file", file("proxy.key"))
 	if err != nil {
 		return err
 	}
@@ -104,11 +92,7 @@ func run(ctx context.Context, peers string, command []string) error {
 // writeKeys creates the keys of the server and of an administrator, and the administrator's
 // kubeconfig.
 func writeKeys(dir, url string) (*rest.Config, error) {
-	authority, err := pki.NewAuthority("against")
-	if err != nil {
-		return nil, err
-	}
-	server, err := authority.Server("127.0.0.1", "localhost")
+	authority, err := peers.WriteKeys(dir, "against")
 	if err != nil {
 		return nil, err
 	}
@@ -124,24 +108,10 @@ func writeKeys(dir, url string) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := pki.OpenKey(filepath.Join(dir, "sa.key")); err != nil {
-		return nil, err
-	}
-	for name, data := range map[string][]byte{
-		"ca.crt": authority.PEM, "server.crt": server.CertPEM, "server.key": server.KeyPEM,
-		"proxy-ca.crt": proxies.PEM, "proxy.crt": proxy.CertPEM, "proxy.key": proxy.KeyPEM,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			return nil, err
-		}
-	}
-	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters["kube-apiserver"] = &clientcmdapi.Cluster{Server: url, CertificateAuthorityData: authority.PEM}
-	kubeconfig.AuthInfos["admin"] = &clientcmdapi.AuthInfo{ClientCertificateData: admin.CertPEM,
-		ClientKeyData: admin.KeyPEM}
-	kubeconfig.Contexts["kube-apiserver"] = &clientcmdapi.Context{Cluster: "kube-apiserver", AuthInfo: "admin"}
-	kubeconfig.CurrentContext = "kube-apiserver"
-	if err := clientcmd.WriteToFile(*kubeconfig, filepath.Join(dir, "kubeconfig")); err != nil {
+	kubeconfig := peers.Kubeconfig(url, authority, admin)
+	if err := errors.Join(peers.WritePair(dir, "proxy", proxy),
+		os.WriteFile(filepath.Join(dir, "proxy-ca.crt"), proxies.PEM, 0o600),
+		clientcmd.WriteToFile(*kubeconfig, filepath.Join(dir, "kubeconfig"))); err != nil {
 		return nil, err
 	}
 	return clientcmd.NewDefaultClientConfig(*kubeconfig, nil).ClientConfig()
@@ -149,35 +119,28 @@ func writeKeys(dir, url string) (*rest.Config, error) {
 
 // ready waits until the server is ready and has created the default namespace.
 func ready(ctx context.Context, p *child.Process, config *rest.Config) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return err
 	}
-	for _, path := range []string{"/readyz", "/api/v1/namespaces/default"} {
-		for !found(ctx, client, config.Host+path) {
-			select {
-			case <-time.After(50 * time.Millisecond):
-			case <-p.Done:
-				return fmt.Errorf("%s ended before it was ready:\n%s", p.Path, p.Output())
-			case <-ctx.Done():
-				return fmt.Errorf("%s: %w", path, ctx.Err())
-			}
-		}
-	}
-	return nil
+	return p.Await(ctx, 2*time.Minute, func(ctx context.Context) error {
+		return errors.Join(found(ctx, client, config.Host+"/readyz"),
+			found(ctx, client, config.Host+"/api/v1/namespaces/default"))
+	})
 }
 
-func found(ctx context.Context, client *http.Client, url string) bool {
+func found(ctx context.Context, client *http.Client, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return false
+		return err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return false
+		return err
 	}
 	resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 func byName(name string) attack {
@@ -79,18 +81,12 @@ func TestReport(t *testing.T) {
 	r.all[0].worst = 2 << 30
 	r.all[1].tenant.failed, r.all[1].guarded = 50, true
 	page := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(page, []byte("before\n"+partBegin+"old\n"+partEnd+"after\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(page, []byte("before\n"+partBegin+"old\n"+partEnd+"after\n"), 0o644))
 	for range 2 { // the markers stay
-		if err := r.writeDocs(page, r.missed()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.writeDocs(page, r.missed()))
 	}
 	data, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text := string(data)
 	for _, want := range []string{
 		"before\n" + partBegin, partEnd + "after\n",

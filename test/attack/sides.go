@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"kelson.dev/apiserver/pki"
 	"kelson.dev/test/child"
+	"kelson.dev/test/peers"
 )
 
 // side is a server that is attacked.
@@ -77,7 +77,7 @@ func (o *options) start(ctx context.Context, s side, small bool) (_ *server, err
 			"--kubeconfig", filepath.Join(dir, "kubeconfig"), "--client-ca-file", key("ca.crt")}
 		err = srv.run(o.kelson, srv.args...)
 	} else {
-		err = o.startPeer(srv, port, key)
+		err = o.startPeer(srv, port)
 	}
 	if err != nil {
 		return nil, err
@@ -88,30 +88,18 @@ func (o *options) start(ctx context.Context, s side, small bool) (_ *server, err
 	return srv, prepareUsers(ctx, srv.target)
 }
 
-func (o *options) startPeer(srv *server, port string, key func(string) string) error {
-	var ports [2]string
-	for i := range ports {
-		var err error
-		if ports[i], err = child.FreePort(); err != nil {
-			return err
-		}
-	}
-	etcdURL := "http://127.0.0.1:" + ports[0]
-	if err := srv.run(filepath.Join(o.peers, "etcd"), "--data-dir", filepath.Join(srv.dir, "etcd"),
-		"--listen-client-urls", etcdURL,
-		"--advertise-client-urls", etcdURL, "--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level",
-		"error"); err != nil {
+func (o *options) startPeer(srv *server, port string) error {
+	etcd, url, err := peers.Etcd(o.peers, srv.dir)
+	if err != nil {
 		return err
 	}
-	// Service accounts would need a controller for their tokens.
-	return srv.run(filepath.Join(o.peers, string(peer)), "--etcd-servers", etcdURL, "--bind-address", "127.0.0.1",
-		"--secure-port", port,
-		"--authorization-mode", "RBAC", "--tls-cert-file", key("server.crt"), "--tls-private-key-file",
-		key("server.key"),
-		"--client-ca-file", key("ca.crt"), "--service-cluster-ip-range", "10.0.0.0/24", "--disable-admission-plugins",
-		"ServiceAccount",
-		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", key("sa.key"),
-		"--service-account-signing-key-file", key("sa.key"))
+	srv.processes = append(srv.processes, etcd)
+	api, err := peers.APIServer(o.peers, srv.dir, o.scratch, url, port)
+	if err != nil {
+		return err
+	}
+	srv.processes = append(srv.processes, api)
+	return nil
 }
 
 func (s *server) run(binary string, args ...string) error {
@@ -147,24 +135,15 @@ func (s *server) restart() error {
 
 // ready waits until the server serves the objects that every cluster has.
 func (s *server) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
 	api := s.processes[len(s.processes)-1]
-	for _, path := range []string{"/readyz", "/api/v1/namespaces/default"} {
-		for {
-			if status, _ := s.target.send(ctx, admin, http.MethodGet, path, "", ""); status == http.StatusOK {
-				break
-			}
-			select {
-			case <-time.After(50 * time.Millisecond):
-			case <-api.Done:
-				return fmt.Errorf("%s ended before it was ready:\n%s", api.Path, api.Output())
-			case <-ctx.Done():
-				return fmt.Errorf("%s: %w:\n%s", path, ctx.Err(), api.Output())
+	return api.Await(ctx, 2*time.Minute, func(ctx context.Context) error {
+		for _, path := range []string{"/readyz", "/api/v1/namespaces/default"} {
+			if status, err := s.target.send(ctx, admin, http.MethodGet, path, "", ""); status != http.StatusOK {
+				return fmt.Errorf("%s: %d, %v", path, status, err)
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // The users. Anonymous requests have no certificate.
@@ -178,31 +157,20 @@ const (
 
 // writeKeys writes an authority for all servers and users.
 func writeKeys(dir string) error {
-	authority, err := pki.NewAuthority("attack")
+	authority, err := peers.WriteKeys(dir, "attack")
 	if err != nil {
 		return err
 	}
-	server, err := authority.Server("127.0.0.1", "localhost")
-	if err != nil {
-		return err
-	}
-	if _, err := pki.OpenKey(filepath.Join(dir, "sa.key")); err != nil {
-		return err
-	}
-	files := map[string][]byte{"ca.crt": authority.PEM, "server.crt": server.CertPEM, "server.key": server.KeyPEM}
 	for _, user := range []string{admin, norole, editor, innocent} {
 		var groups []string
 		if user == admin {
 			groups = []string{"system:masters"}
 		}
 		pair, err := authority.Client(user, groups...)
-		if err != nil {
-			return err
+		if err == nil {
+			err = peers.WritePair(dir, user, pair)
 		}
-		files[user+".crt"], files[user+".key"] = pair.CertPEM, pair.KeyPEM
-	}
-	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+		if err != nil {
 			return err
 		}
 	}

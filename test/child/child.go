@@ -5,6 +5,7 @@
 package child
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -57,6 +58,26 @@ func (p *Process) Stop(grace time.Duration) {
 	}
 }
 
+// Await calls try until it succeeds, for at most patience. It ends early with an error if ctx or
+// the process ends.
+func (p *Process) Await(ctx context.Context, patience time.Duration, try func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-p.Done:
+			return fmt.Errorf("%s ended before it was ready: %w\n%s", p.Path, err, p.Output())
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not ready after %v: %w\n%s", p.Path, patience, err, p.Output())
+		}
+	}
+}
+
 // CPU returns the processor time of the process, once it has ended.
 func (p *Process) CPU() time.Duration {
 	<-p.Done
@@ -78,4 +99,16 @@ func FreePort() (string, error) {
 	}
 	defer l.Close()
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
+}
+
+// FreePorts returns n ports like FreePort.
+func FreePorts(n int) ([]string, error) {
+	ports := make([]string, n)
+	for i := range ports {
+		var err error
+		if ports[i], err = FreePort(); err != nil {
+			return nil, err
+		}
+	}
+	return ports, nil
 }

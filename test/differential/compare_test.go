@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"kelson.dev/internal/require"
+)
 
 // The comparison ignores random orders, but compares the contents of the lists.
 func TestOrders(t *testing.T) {
@@ -39,9 +43,7 @@ func TestOrders(t *testing.T) {
 		var sides [2]any
 		for i, text := range []string{test.peer, test.kelson} {
 			v, err := decodeJSON([]byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			sides[i] = v
 		}
 		c := newComparer("")
@@ -57,9 +59,7 @@ func TestOrders(t *testing.T) {
 func TestCatalogue(t *testing.T) {
 	side := func(text string) any {
 		v, err := decodeJSON([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return v
 	}
 	c := newComparer("")

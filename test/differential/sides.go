@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"kelson.dev/apiserver/pki"
 	"kelson.dev/test/admission/attributes"
 	"kelson.dev/test/child"
+	"kelson.dev/test/peers"
 )
 
 // side is one of the two servers, with an administrator's client.
@@ -50,7 +49,7 @@ func serverFlags(dir string, admission string) []string {
 
 // startServers starts etcd, kube-apiserver and Kelson, and waits until both servers are ready.
 // Their logs are in dir.
-func startServers(ctx context.Context, dir, kelson, peers, admission string) (_ *servers, err error) {
+func startServers(ctx context.Context, dir, kelson, binaries, admission string) (_ *servers, err error) {
 	s := &servers{}
 	defer func() {
 		if err != nil {
@@ -61,21 +60,18 @@ func startServers(ctx context.Context, dir, kelson, peers, admission string) (_ 
 	if err != nil {
 		return nil, fmt.Errorf("write keys: %w", err)
 	}
-	ports := [4]string{}
-	for i := range ports {
-		if ports[i], err = child.FreePort(); err != nil {
-			return nil, err
-		}
-	}
-	etcdURL := "http://127.0.0.1:" + ports[0]
-	if _, err := s.start(dir, filepath.Join(peers, "etcd"),
-		"--data-dir", filepath.Join(dir, "etcd"), "--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
-		"--listen-peer-urls", "http://127.0.0.1:"+ports[1], "--log-level", "error", "--unsafe-no-fsync"); err != nil {
+	ports, err := child.FreePorts(2)
+	if err != nil {
 		return nil, err
 	}
+	etcd, etcdURL, err := peers.Etcd(binaries, dir, "--unsafe-no-fsync")
+	if err != nil {
+		return nil, err
+	}
+	s.processes = append(s.processes, etcd)
 	s.etcd = etcdURL
-	for i, binary := range []string{filepath.Join(peers, "kube-apiserver"), kelson} {
-		port := ports[2+i]
+	for i, binary := range []string{filepath.Join(binaries, "kube-apiserver"), kelson} {
+		port := ports[i]
 		args := append(append(serverFlags(dir, admission), auditFlags(dir, filepath.Base(binary))...), "--secure-port",
 			port)
 		server := &side{name: "kube-apiserver", url: "https://127.0.0.1:" + port, client: newClient(tlsConfig)}
@@ -112,11 +108,7 @@ func newClient(config *tls.Config) *http.Client {
 // writeKeys creates an authority for both sides, with the keys of the servers and the
 // administrator.
 func writeKeys(dir string) (*tls.Config, error) {
-	authority, err := pki.NewAuthority("differential")
-	if err != nil {
-		return nil, err
-	}
-	server, err := authority.Server("127.0.0.1", "localhost")
+	authority, err := peers.WriteKeys(dir, "differential")
 	if err != nil {
 		return nil, err
 	}
@@ -124,25 +116,15 @@ func writeKeys(dir string) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := pki.OpenKey(filepath.Join(dir, "sa.key")); err != nil {
+	if err := errors.Join(peers.WritePair(dir, "admin", admin),
+		os.WriteFile(filepath.Join(dir, "audit-policy.json"), []byte(auditPolicy), 0o600)); err != nil {
 		return nil, err
-	}
-	for name, data := range map[string][]byte{
-		"ca.crt": authority.PEM, "server.crt": server.CertPEM, "server.key": server.KeyPEM, "admin.crt": admin.CertPEM,
-		"admin.key":         admin.KeyPEM,
-		"audit-policy.json": []byte(auditPolicy),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
-			return nil, err
-		}
 	}
 	pair, err := tls.X509KeyPair(admin.CertPEM, admin.KeyPEM)
 	if err != nil {
 		return nil, err
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(authority.PEM)
-	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots}, nil
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: authority.Pool()}, nil
 }
 
 func (s *servers) start(dir, binary string, args ...string) (*child.Process, error) {
@@ -171,21 +153,15 @@ func (s *servers) cpu() string {
 
 // ready waits until a server is ready and has created the initial objects that streams rely on.
 func ready(ctx context.Context, p *child.Process, s *side) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for _, path := range []string{"/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-node-lease",
-		"/api/v1/namespaces/default/services/kubernetes", "/apis/apiregistration.k8s.io/v1/apiservices/v1.batch"} {
-		for !s.found(ctx, path) {
-			select {
-			case <-time.After(20 * time.Millisecond):
-			case <-p.Done:
-				return fmt.Errorf("%s ended before it was ready:\n%s", p.Path, p.Output())
-			case <-ctx.Done():
-				return fmt.Errorf("%s%s: %w\n%s", s.url, path, errors.Join(ctx.Err()), p.Output())
+	return p.Await(ctx, time.Minute, func(ctx context.Context) error {
+		for _, path := range []string{"/readyz", "/api/v1/namespaces/default", "/api/v1/namespaces/kube-node-lease",
+			"/api/v1/namespaces/default/services/kubernetes", "/apis/apiregistration.k8s.io/v1/apiservices/v1.batch"} {
+			if !s.found(ctx, path) {
+				return fmt.Errorf("%s%s is not there", s.url, path)
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // compact removes all states before the current one from etcd, as kube-apiserver does every five

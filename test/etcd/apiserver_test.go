@@ -20,6 +20,7 @@ import (
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/etcd"
+	"kelson.dev/internal/require"
 )
 
 // part is an object that another part may need.
@@ -83,9 +84,7 @@ func TestRulesOfTwoServers(t *testing.T) {
 					apiserver.ClusterScoped())),
 			apiserver.Admission(needExists), apiserver.Admission(notNeeded, admission.Delete),
 			apiserver.Storage(apiserver.Etcd(etcd.Config{Endpoints: c.endpoints(), Prefix: "/rules"})))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(s.Stop)
 		servers = append(servers, s)
 	}
@@ -94,9 +93,7 @@ func TestRulesOfTwoServers(t *testing.T) {
 	for worker := range 4 {
 		s := servers[worker%2]
 		client, err := dynamic.NewForConfig(s.RESTConfig())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		in := client.Resource(schema.GroupVersionResource{Group: "parts.example.com", Version: "v1", Resource: "parts"})
 		random := rand.New(rand.NewPCG(1, uint64(worker)))
 		all.Go(func() {
@@ -180,14 +177,10 @@ func TestStorageVersionsOfTwoReleases(t *testing.T) {
 				apiserver.Version(&part{TypeMeta: named("v1")}), apiserver.StorageVersion(stored),
 				apiserver.ClusterScoped())),
 			apiserver.Storage(apiserver.Etcd(etcd.Config{Endpoints: c.endpoints(), Prefix: "/releases"})))...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(s.Stop)
 		client, err := dynamic.NewForConfig(s.RESTConfig())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return s, client
 	}
 	_, first := release("v1")
@@ -196,16 +189,12 @@ func TestStorageVersionsOfTwoReleases(t *testing.T) {
 		"apiVersion": "parts.example.com/v1", "kind": "Part", "metadata": map[string]any{"name": "wheel"},
 		"needs": "axle",
 	}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// wait returns the object as soon as its state on a server differs from the one read before.
 	wait := func(client dynamic.Interface, version, before string) *unstructured.Unstructured {
 		t.Helper()
 		w, err := client.Resource(parts(version)).Watch(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer w.Stop()
 		for {
 			u, ok := (<-w.ResultChan()).Object.(*unstructured.Unstructured)
@@ -231,9 +220,7 @@ func TestStorageVersionsOfTwoReleases(t *testing.T) {
 		t.Errorf("the first release reads %v", got.Object)
 	}
 	sn, err := third.Store().Fresh(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if data := string(sn.Get(key).Data); !strings.Contains(data, `"parts.example.com/v2"`) {
 		t.Errorf("stored %s", data)
 	}

@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -20,6 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/internal/require"
 )
 
 // clients use ConfigMaps of one namespace through some servers, and record all responses and
@@ -64,14 +67,10 @@ func connect(t *testing.T, servers ...*server) *clients {
 	c := &clients{t: t, began: time.Now(), told: map[uint64]string{}}
 	for _, s := range servers {
 		config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		config.QPS = -1
 		set, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		c.servers = append(c.servers, set.CoreV1().ConfigMaps("default"))
 	}
 	return c
@@ -291,11 +290,7 @@ func (c *clients) check() {
 	c.t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var revisions []uint64
-	for revision := range c.told {
-		revisions = append(revisions, revision)
-	}
-	slices.Sort(revisions)
+	revisions := slices.Sorted(maps.Keys(c.told))
 	events := 0
 	for _, s := range c.segments {
 		events += len(s.revisions)
@@ -349,11 +344,7 @@ var storedKey = porcupine.NondeterministicModel{
 			key := op.Input.(use).key
 			byKey[key] = append(byKey[key], op)
 		}
-		var parts [][]porcupine.Operation
-		for _, part := range byKey {
-			parts = append(parts, part)
-		}
-		return parts
+		return slices.Collect(maps.Values(byKey))
 	},
 	Init: func() []any { return []any{""} },
 	Step: func(state, input, output any) []any {

@@ -16,6 +16,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"kelson.dev/internal/require"
 )
 
 // cluster is a set of etcd members, each a process. Their peer connections go through proxies of
@@ -59,9 +61,7 @@ var binary = sync.OnceValues(func() (string, error) {
 func startCluster(t *testing.T, n int, scheme string, more ...string) *cluster {
 	t.Helper()
 	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := &cluster{net: newNetwork(t)}
 	var initial []string
 	for i := range n {
@@ -105,9 +105,7 @@ func (c *cluster) start(t *testing.T, i int) {
 	t.Helper()
 	m := c.members[i]
 	cmd := exec.Command(m.args[0], m.args[1:]...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	m.process, m.ended = cmd.Process, make(chan struct{})
 	c.net.owns(i, cmd.Process.Pid)
 	go func() {
@@ -142,9 +140,7 @@ func (c *cluster) dial(t *testing.T) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints(), DialTimeout: 10 * time.Second,
 		Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { client.Close() })
 	return client
 }
@@ -155,9 +151,7 @@ func (c *cluster) healthy(t *testing.T) {
 	for i, m := range c.members {
 		client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.client}, DialTimeout: 10 * time.Second,
 			Logger: zap.NewNop()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		for {
 			ask, done := context.WithTimeout(ctx, 2*time.Second)

@@ -17,6 +17,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/etcd"
+	"kelson.dev/internal/require"
 )
 
 const copyKeys = `apiVersion: apiserver.config.k8s.io/v1
@@ -35,9 +36,7 @@ func TestCopyToEtcd(t *testing.T) {
 	client := c.dial(t)
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "encryption.yaml")
-	if err := os.WriteFile(keys, []byte(copyKeys), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(keys, []byte(copyKeys), 0o600))
 	data := filepath.Join(dir, "data")
 	s := serve(t, dir, "--node=none", "--encryption-provider-config", keys)
 	copyData := func(args ...string) (string, error) {
@@ -82,9 +81,8 @@ func TestCopyToEtcd(t *testing.T) {
 	s.process.Wait()
 
 	refused("is encrypted: pass --encryption-provider-config", "--etcd-prefix=/without-keys")
-	if _, err := client.Put(t.Context(), "/occupied/things/a", "{}"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := client.Put(t.Context(), "/occupied/things/a", "{}")
+	require.NoError(t, err)
 	refused("etcd has objects already: 1 keys begin with /occupied/", "--encryption-provider-config", keys,
 		"--etcd-prefix=/occupied")
 	if out, err := exec.Command(s.path, "data", "copy", data).CombinedOutput(); err == nil ||
@@ -152,9 +150,7 @@ func TestCopyToEtcd(t *testing.T) {
 func revisionOf(t *testing.T, line string) int {
 	t.Helper()
 	n, err := strconv.Atoi(line[strings.LastIndex(line, "/")+1:])
-	if err != nil {
-		t.Fatalf("%q: %v", line, err)
-	}
+	require.NoErrorf(t, err, "%q", line)
 	return n
 }
 
@@ -165,9 +161,7 @@ func TestInterruptedCopy(t *testing.T) {
 	c.healthy(t)
 	client := c.dial(t)
 	log, err := etcd.Open(t.Context(), etcd.Config{Endpoints: c.endpoints(), Timeout: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer log.Close()
 	put := func(names ...string) func() error {
 		return func() error {
@@ -203,9 +197,7 @@ func TestInterruptedCopy(t *testing.T) {
 	if _, _, err := load(); err == nil || !strings.Contains(err.Error(), etcd.ErrIncomplete.Error()) {
 		t.Errorf("load after an interrupted copy: %v, want %v", err, etcd.ErrIncomplete)
 	}
-	if err := log.Fill(t.Context(), 200, put("b", "y")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, log.Fill(t.Context(), 200, put("b", "y")))
 	names, revision, err := load()
 	if err != nil || !slices.Equal(names, []string{"b", "y"}) || revision > 320 {
 		t.Errorf("after the second copy: %v at %d, %v", names, revision, err)

@@ -12,20 +12,15 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/etcd"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // open returns a store with its own client.
 func open(t *testing.T, c *cluster, prefix string, retain int) *store.Store {
 	t.Helper()
 	log, err := etcd.Open(t.Context(), etcd.Config{Endpoints: c.endpoints(), Prefix: prefix, Timeout: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := store.Open(store.Config{Shared: log, Retain: retain, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	require.NoError(t, err)
+	s := storetest.New(t, store.Config{Shared: log, Retain: retain, Log: slog.New(slog.DiscardHandler)})
 	storetest.Guard(t, s)
 	return s
 }

@@ -15,6 +15,7 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 )
 
 // observations has two stores over one cluster, and what their users have observed. mu guards the
@@ -275,9 +276,7 @@ func TestFaults(t *testing.T) {
 	w := &observations{t: t, stores: []*store.Store{open(t, c, prefix, 300), open(t, c, prefix, 300)},
 		began: time.Now()}
 	sn, err := w.stores[0].Fresh(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w.start = sn.Revision()
 	if _, err := w.stores[1].Fresh(t.Context()); err != nil {
 		t.Fatal(err)
@@ -319,9 +318,7 @@ func TestFaults(t *testing.T) {
 		ask, cancel := context.WithTimeout(t.Context(), time.Minute)
 		sn, err := s.Fresh(ask)
 		cancel()
-		if err != nil {
-			t.Fatalf("store %d does not recover: %v", i, err)
-		}
+		require.NoErrorf(t, err, "store %d does not recover", i)
 		ref.checkState(t, sn)
 	}
 	w.report()

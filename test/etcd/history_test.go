@@ -11,6 +11,8 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/etcd"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // A store that can't reach the cluster returns errors. Afterwards it continues from its revision,
@@ -28,19 +30,11 @@ func testCutOff(t *testing.T, forget bool) {
 	}
 	c.healthy(t)
 	log, err := etcd.Open(t.Context(), etcd.Config{Endpoints: c.endpoints()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	near, err := store.Open(store.Config{Shared: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { near.Close() })
+	require.NoError(t, err)
+	near := storetest.New(t, store.Config{Shared: log})
 
 	address, err := url.Parse(c.members[0].client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const us = 1
 	between := newNetwork(t)
 	between.owns(us, os.Getpid())
@@ -51,30 +45,23 @@ func testCutOff(t *testing.T, forget bool) {
 		t.Helper()
 		objects, err := s.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: name},
 			Data: []byte(`{"metadata":{}}`), Expect: store.AnyRevision})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return objects[0].Revision
 	}
 	begin := write(far, "first")
 	cursor, err := far.Watch("things", begin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 
 	between.isolate(false, us)
 	last := uint64(0)
 	for i := range 20 {
 		last = write(near, fmt.Sprint("missed", i))
 	}
-	if _, err := near.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: "first"}, Expect: begin}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = near.Commit(t.Context(), store.Op{Key: store.Key{Resource: "things", Name: "first"}, Expect: begin})
+	require.NoError(t, err)
 	last++
 	if forget {
-		if err := log.Compact(t.Context(), last); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, log.Compact(t.Context(), last))
 	}
 	ask, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	if _, err := far.Fresh(ask); !errors.Is(err, context.DeadlineExceeded) {
@@ -95,9 +82,7 @@ func testCutOff(t *testing.T, forget bool) {
 	ask, cancel = context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	sn, err := far.Fresh(ask)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if sn.Count("things", "") != 20 || sn.Get(store.Key{Resource: "things", Name: "first"}) != nil ||
 		sn.Revision() != last {
 		t.Errorf("%d objects at %d, want 20 at %d", sn.Count("things", ""), sn.Revision(), last)

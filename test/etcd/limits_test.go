@@ -8,6 +8,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // Stores refuse an object with the words of etcd, and at the size at which etcd refuses requests.
@@ -15,9 +16,7 @@ func TestWordsOfLargeRequests(t *testing.T) {
 	c := startCluster(t, 1, "http")
 	c.healthy(t)
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer client.Close()
 	const key = "/large"
 	if _, err := client.Put(t.Context(), key, string(make([]byte, store.MaxObject-512))); err != nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // network connects the members through a proxy in front of each. A proxy identifies the dialing
@@ -54,9 +56,7 @@ func newNetwork(t *testing.T) *network {
 // proxy listens for the member's peers until the test ends.
 func (n *network) proxy(member int, target string) (address string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	require.NoError(n.t, err)
 	n.t.Cleanup(func() { l.Close() })
 	go func() {
 		for {

@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // reference is etcd's own history, read after all faults have ended.
@@ -34,20 +36,14 @@ func readReference(t *testing.T, client *clientv3.Client, prefix string, after u
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	now, err := client.Get(ctx, prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ref := &reference{revision: uint64(now.Header.Revision)}
 	// Another write marks the end of the history, because the last event may be a deletion.
 	end, err := client.Put(ctx, prefix+"-end", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	last := map[string]uint64{}
 	for answer := range client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(int64(after)+1)) {
-		if err := answer.Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, answer.Err())
 		for _, e := range answer.Events {
 			if e.Kv.ModRevision == end.Header.Revision {
 				return ref
@@ -238,11 +234,7 @@ var register = porcupine.Model{
 			key := op.Input.(access).key
 			byKey[key] = append(byKey[key], op)
 		}
-		var parts [][]porcupine.Operation
-		for _, part := range byKey {
-			parts = append(parts, part)
-		}
-		return parts
+		return slices.Collect(maps.Values(byKey))
 	},
 	Init: func() any { return stored{} },
 	Step: func(state, input, _ any) (bool, any) {

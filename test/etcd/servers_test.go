@@ -74,20 +74,14 @@ type server struct {
 func serve(t *testing.T, dir string, args ...string) *server {
 	t.Helper()
 	path, err := kelson()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := &server{t: t, path: path, kubeconfig: filepath.Join(dir, "kubeconfig")}
 	s.process = exec.Command(path, append([]string{"serve", "--secure-port=0", "--data-dir", filepath.Join(dir, "data"),
 		"--kubeconfig", s.kubeconfig}, args...)...)
 	s.process.Stderr = &s.log
 	stdout, err := s.process.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, s.process.Start())
 	t.Cleanup(s.kill)
 	lines := bufio.NewScanner(stdout)
 	if !lines.Scan() {
@@ -138,9 +132,7 @@ func certificates(t *testing.T) (ca, cert, key string) {
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 		return path
 	}
 	template := func(name string) *x509.Certificate {
@@ -155,25 +147,15 @@ func certificates(t *testing.T) (ca, cert, key string) {
 	leaf.KeyUsage, leaf.ExtKeyUsage = x509.KeyUsageDigitalSignature,
 		[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	leafKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	caDER, err := x509.CreateCertificate(rand.Reader, authority, authority, caKey.Public(), caKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, authority, leafKey.Public(), caKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	keyDER, err := x509.MarshalECPrivateKey(leafKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return write("ca.crt", "CERTIFICATE", caDER), write("etcd.crt", "CERTIFICATE", leafDER),
 		write("etcd.key", "EC PRIVATE KEY", keyDER)
 }
@@ -185,21 +167,17 @@ const gadgets = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefin
 // Two servers over one etcd act as one control plane, even if one of them is killed or etcd is
 // unavailable for a while.
 func TestServers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes half a minute, until a Lease expires")
-	}
+	require.Long(t, "takes half a minute, until a Lease expires")
 	t.Parallel() // it mostly waits
 	ca, cert, key := certificates(t)
 	c := startCluster(t, 1, "https", "--cert-file", cert, "--key-file", key, "--trusted-ca-file", ca,
 		"--client-cert-auth")
 	dir := t.TempDir()
 	encryption := filepath.Join(dir, "encryption.yaml")
-	if err := os.WriteFile(encryption, fmt.Appendf(nil,
+	require.NoError(t, os.WriteFile(encryption, fmt.Appendf(nil,
 		"apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n"+
 			"  providers: [{aesgcm: {keys: [{name: one, secret: %s}]}}]\n",
-		base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))), 0o600); err != nil {
-		t.Fatal(err)
-	}
+		base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("k"), 32))), 0o600))
 	flags := []string{"--etcd-servers", strings.Join(c.endpoints(), ","), "--etcd-cafile", ca, "--etcd-certfile", cert,
 		"--etcd-keyfile", key,
 		"--etcd-timeout", "5s", "--encryption-provider-config", encryption, "--node=simulated"}
@@ -208,9 +186,7 @@ func TestServers(t *testing.T) {
 	one := filepath.Join(dir, "a")
 	two := filepath.Join(dir, "b")
 	a := serve(t, one, append(flags, "--advertise-address=192.0.2.1")...)
-	if err := os.CopyFS(filepath.Join(two, "data", "pki"), os.DirFS(filepath.Join(one, "data", "pki"))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(filepath.Join(two, "data", "pki"), os.DirFS(filepath.Join(one, "data", "pki"))))
 	b := serve(t, two, append(flags, "--advertise-address=192.0.2.2")...)
 	// published returns the endpoints of the Service kubernetes, if both of its objects have the
 	// same endpoints.
@@ -218,9 +194,7 @@ func TestServers(t *testing.T) {
 		get := func(kind, path string) string {
 			// without the warnings on standard error
 			out, err := b.command(t.Context(), "get", kind, "kubernetes", "-o", "jsonpath="+path).Output()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			all := strings.Fields(string(out))
 			slices.Sort(all)
 			return strings.Join(all, " ")
@@ -244,9 +218,7 @@ func TestServers(t *testing.T) {
 	var seen text
 	watch := b.command(watching, "get", "gadgets", "-w", "-o", "name")
 	watch.Stdout = &seen
-	if err := watch.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, watch.Start())
 	require.Eventually(t, "the watch begins", func() bool {
 		return strings.Contains(seen.String(), "gadget.example.com/first")
 	})
@@ -317,9 +289,7 @@ func TestServers(t *testing.T) {
 func refusesOthers(t *testing.T, c *cluster, cert, key string) {
 	t.Helper()
 	path, err := kelson()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	wrong, _, _ := certificates(t)
 	cmd := exec.Command(path, "serve", "--secure-port=0", "--data-dir", t.TempDir(), "--etcd-servers",
 		strings.Join(c.endpoints(), ","),

@@ -47,9 +47,7 @@ func TestStoppedServer(t *testing.T) {
 	state := open(t, c, "", 0)
 	holder := func() string {
 		sn, err := state.Fresh(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		lease := sn.Get(store.Key{Resource: "leases.coordination.k8s.io", Namespace: "kube-system",
 			Name: "kelson-controllers"})
 		if lease == nil {
@@ -58,15 +56,11 @@ func TestStoppedServer(t *testing.T) {
 		var object struct {
 			Spec struct{ HolderIdentity string }
 		}
-		if err := json.Unmarshal(lease.Data, &object); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal(lease.Data, &object))
 		return object.Spec.HolderIdentity
 	}
 	require.Eventually(t, "the server has the Lease", func() bool { return holder() != "" })
-	if err := s.process.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.process.Process.Signal(os.Interrupt))
 	if err := s.process.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, s.log.String())
 	}
@@ -78,9 +72,7 @@ func TestStoppedServer(t *testing.T) {
 // Members of etcd and a server are killed, paused and isolated, and clients of several servers
 // observe a consistent history. The Lease of the controllers is handed over.
 func TestServersUnderFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes half a minute")
-	}
+	require.Long(t, "takes half a minute")
 	t.Parallel() // it mostly waits
 	c := startCluster(t, 3, "http")
 	c.healthy(t)
@@ -90,10 +82,8 @@ func TestServersUnderFaults(t *testing.T) {
 	for i, name := range []string{"a", "b", "c"} {
 		own := filepath.Join(dir, name)
 		if i > 0 {
-			if err := os.CopyFS(filepath.Join(own, "data", "pki"),
-				os.DirFS(filepath.Join(dir, "a", "data", "pki"))); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.CopyFS(filepath.Join(own, "data", "pki"),
+				os.DirFS(filepath.Join(dir, "a", "data", "pki"))))
 		}
 		servers = append(servers, serve(t, own, flags...))
 	}
@@ -167,14 +157,11 @@ func TestAlarmOfSpace(t *testing.T) {
 
 	etcd := c.dial(t)
 	status, err := etcd.Status(t.Context(), c.members[0].client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	alarm := &etcdserverpb.AlarmRequest{Action: etcdserverpb.AlarmRequest_ACTIVATE, MemberID: status.Header.MemberId,
 		Alarm: etcdserverpb.AlarmType_NOSPACE}
-	if _, err := etcdserverpb.NewMaintenanceClient(etcd.ActiveConnection()).Alarm(t.Context(), alarm); err != nil {
-		t.Fatal(err)
-	}
+	_, err = etcdserverpb.NewMaintenanceClient(etcd.ActiveConnection()).Alarm(t.Context(), alarm)
+	require.NoError(t, err)
 	require.Eventually(t, "the server is not ready", func() bool {
 		return strings.Contains(get("/readyz?verbose"), "[-]etcd-space failed")
 	})
@@ -189,9 +176,8 @@ func TestAlarmOfSpace(t *testing.T) {
 		t.Errorf("a read: %v, %s", err, out)
 	}
 
-	if _, err := etcd.AlarmDisarm(t.Context(), &clientv3.AlarmMember{MemberID: status.Header.MemberId,
-		Alarm: etcdserverpb.AlarmType_NOSPACE}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = etcd.AlarmDisarm(t.Context(), &clientv3.AlarmMember{MemberID: status.Header.MemberId,
+		Alarm: etcdserverpb.AlarmType_NOSPACE})
+	require.NoError(t, err)
 	require.Eventually(t, "the server is ready again", func() bool { return strings.HasPrefix(get("/readyz"), "ok") })
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // expressions are CEL expressions: valid and invalid, cheap and expensive.
@@ -158,8 +160,6 @@ func refused(t *testing.T, a answer) {
 func encoded(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(data)
 }

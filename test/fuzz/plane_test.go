@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -39,9 +40,7 @@ type plane struct {
 func start(f *testing.F, objects ...[2]string) *plane {
 	p := &plane{}
 	own, err := controlplane.Start(f.Context(), controlplane.Config{Controllers: controlplane.NoControllers{}, Log: slog.New(p)})
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Cleanup(own.Stop)
 	storetest.Guard(f, own.Store())
 	p.ControlPlane, p.transport = own, own.Transport()

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // writeImage writes an image with one layer to an archive that containerd imports. files are the
@@ -32,9 +34,7 @@ func writeImage(t *testing.T, archive, name string, entrypoint []string, program
 		}
 	})
 	content, err := os.ReadFile(layer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config := writeJSON(t, dir, "config.json", map[string]any{
 		"architecture": goarch(t), "os": "linux",
 		"config": map[string]any{"Entrypoint": entrypoint, "Env": []string{"PATH=/bin"}},
@@ -53,62 +53,43 @@ func writeImage(t *testing.T, archive, name string, entrypoint []string, program
 func writeTar(t *testing.T, name string, fill func(*tar.Writer)) {
 	t.Helper()
 	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w := tar.NewWriter(f)
 	fill(w)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
+	require.NoError(t, f.Close())
 }
 
 func header(t *testing.T, w *tar.Writer, h *tar.Header) {
 	t.Helper()
-	if err := w.WriteHeader(h); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.WriteHeader(h))
 }
 
 func add(t *testing.T, w *tar.Writer, name, file string) {
 	t.Helper()
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	header(t, w, &tar.Header{Name: name, Mode: 0o755, Size: info.Size()})
-	if _, err := io.Copy(w, f); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.Copy(w, f)
+	require.NoError(t, err)
 }
 
 func writeJSON(t *testing.T, dir, name string, value any) string {
 	t.Helper()
 	content, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	name = filepath.Join(dir, name)
-	if err := os.WriteFile(name, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, content, 0o600))
 	return name
 }
 
 func goarch(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOARCH").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return strings.TrimSpace(string(out))
 }
 
@@ -133,9 +114,7 @@ func writeImages(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	src := filepath.Join(t.TempDir(), "pause.go")
-	if err := os.WriteFile(src, []byte(pauseProgram), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(src, []byte(pauseProgram), 0o600))
 	pause := filepath.Join(filepath.Dir(src), "pause")
 	build := exec.Command("go", "build", "-o", pause, src)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
@@ -145,13 +124,9 @@ func writeImages(t *testing.T) (dir string) {
 	writeImage(t, filepath.Join(dir, "pause.tar"), "registry.k8s.io/pause:3.10.1", []string{"/bin/pause"}, pause, nil)
 
 	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	applets, err := exec.Command(busybox, "--list").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	writeImage(t, filepath.Join(dir, "busybox.tar"), "docker.io/library/busybox:test", nil, busybox,
 		strings.Fields(string(applets)))
 	return dir

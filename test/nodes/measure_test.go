@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/test/section"
 )
 
@@ -60,9 +61,7 @@ func TestMeasureCluster(t *testing.T) {
 	}
 	t.Log("\n" + b.String())
 	const begin, end = "<!-- written by make bench-cluster -->\n\n", "\n<!-- end of make bench-cluster -->"
-	if err := section.Replace(docs, begin, end, b.String()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, section.Replace(docs, begin, end, b.String()))
 }
 
 // figures are the measurements of one run. Memory is in bytes.
@@ -97,13 +96,9 @@ func measure(c *cluster) figures {
 func resident(t *testing.T, pid int) float64 {
 	t.Helper()
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pages, err := strconv.ParseFloat(strings.Fields(string(content))[1], 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pages * float64(os.Getpagesize())
 }
 
@@ -112,9 +107,7 @@ func resident(t *testing.T, pid int) float64 {
 func ofChildren(t *testing.T, pid int) (sum float64) {
 	t.Helper()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, list := range lists {
 		content, err := os.ReadFile(list)
 		if err != nil {
@@ -122,9 +115,7 @@ func ofChildren(t *testing.T, pid int) (sum float64) {
 		}
 		for child := range strings.FieldsSeq(string(content)) {
 			id, err := strconv.Atoi(child)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			sum += resident(t, id) + ofChildren(t, id)
 		}
 	}

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // programs returns the binaries of the tests, or skips the test.
@@ -59,15 +61,11 @@ func start(t *testing.T) *cluster {
 	kelson, node := programs(t)
 	images := writeImages(t)
 	dir, err := os.MkdirTemp("", "kelson-nodes-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	c := &cluster{T: t, kelson: kelson, kubeconfig: filepath.Join(dir, "kubeconfig"), log: filepath.Join(dir, "log")}
 	log, err := os.Create(c.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	network := filepath.Join(dir, "cni")
 	cmd := exec.Command(kelson, "serve", "--data-dir", filepath.Join(dir, "state"), "--kubeconfig", c.kubeconfig,
 		"--secure-port=0",
@@ -76,9 +74,7 @@ func start(t *testing.T) *cluster {
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(node)+":"+os.Getenv("PATH"))
 	cmd.Stdout, cmd.Stderr = log, log
 	c.began = time.Now()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	c.server = append(c.server, cmd.Process)
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -115,13 +111,9 @@ func (c *cluster) nothingLeft(state string) {
 		c.Errorf("%s is left", state)
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	rules, err := exec.Command("nft", "list", "tables").Output()
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	for _, left := range []struct{ what, name, list string }{
 		{"a mount", state, string(mounts)}, {"a table", "kelson-node", string(rules)},
 		{"a table", "kube-proxy", string(rules)},
@@ -253,9 +245,7 @@ func TestContainers(t *testing.T) {
 	c.wants("proxy of the node", c.kubectl("get", "--raw", "/api/v1/nodes/here/proxy/healthz"), "ok")
 
 	hello := filepath.Join(t.TempDir(), "hello")
-	if err := os.WriteFile(hello, []byte("copied"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(hello, []byte("copied"), 0o600))
 	c.kubectl("cp", hello, name+":/tmp/hello")
 	c.wants("cp", c.kubectl("exec", pod, "--", "cat", "/tmp/hello"), "copied")
 	c.portForward(pod)
@@ -269,18 +259,12 @@ func (c *cluster) portForward(pod string) {
 	c.Helper()
 	cmd := exec.Command(c.kelson, "kubectl", "--kubeconfig", c.kubeconfig, "port-forward", pod, ":80")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		c.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
+	require.NoError(c, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	at := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(line)
 	c.wants("port-forward", get("http://"+at, time.Minute), "served by "+strings.TrimPrefix(pod, "pod/"))
 }

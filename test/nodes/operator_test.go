@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // kelson deploy --load builds an operator's image and imports it. The operator runs as a pod, with
@@ -58,11 +60,8 @@ func containerdSocket(t *testing.T, dir string) string {
 		}
 		return nil // a folder may have been deleted
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(socket); err != nil {
-		t.Fatalf("no containerd: %v", err)
-	}
+	require.NoError(t, err)
+	_, err = os.Stat(socket)
+	require.NoErrorf(t, err, "no containerd")
 	return socket
 }

@@ -25,6 +25,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/internal/require"
 )
 
 // startServer starts kelson serve, which accepts machines that join, without a node. It needs no
@@ -39,9 +41,7 @@ func startServer(t *testing.T) (*cluster, *rest.Config) {
 	c := &cluster{T: t, kelson: kelson, kubeconfig: filepath.Join(dir, "kubeconfig")}
 	cmd := exec.Command(kelson, "serve", "--in-memory", "--kubeconfig", c.kubeconfig, "--secure-port=0", "--node=none",
 		"--enable-bootstrap-token-auth")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil {
@@ -50,9 +50,7 @@ func startServer(t *testing.T) (*cluster, *rest.Config) {
 	})
 	c.eventually("the server answers", 3*time.Minute, func() bool { return c.try("get", "--raw", "/readyz") == "ok" })
 	cfg, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c, cfg
 }
 
@@ -63,9 +61,7 @@ type probe struct{ verb, path, body string }
 func (p probe) send(t *testing.T, cfg *rest.Config) error {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	request := client.CoreV1().RESTClient().Verb(p.verb).RequestURI(p.path)
@@ -236,9 +232,7 @@ func TestStolenToken(t *testing.T) {
 			"spec": map[string]any{"signerName": r.signer, "usages": []string{"digital signature", r.usage},
 				"request": certificateRequest(t, r.user, r.group)},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err := (probe{"POST", "/apis/certificates.k8s.io/v1/certificatesigningrequests", string(body)}).send(t,
 			thief); err != nil && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 			t.Errorf("request %s: %v", r.name, err)
@@ -278,14 +272,10 @@ func (c *cluster) kubectlOf(args ...string) string {
 func certificateRequest(t *testing.T, user, group string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	der, err := x509.CreateCertificateRequest(rand.Reader,
 		&x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: []string{group}}}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
@@ -309,12 +299,9 @@ func TestProxiesRefuseLocalAddresses(t *testing.T) {
 				corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}}}},
 		} {
 			body, err := json.Marshal(map[string]any{"status": set.status})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := (probe{"PATCH", set.path, string(body)}).send(t, cfg); err != nil {
-				t.Fatalf("set %s: %v", address, err)
-			}
+			require.NoError(t, err)
+			err = (probe{"PATCH", set.path, string(body)}).send(t, cfg)
+			require.NoErrorf(t, err, "set %s", address)
 		}
 		for _, path := range []string{"/api/v1/nodes/other/proxy/", "/api/v1/nodes/other:9/proxy/",
 			"/api/v1/namespaces/default/pods/on-other/proxy/", "/api/v1/namespaces/default/pods/on-other:9/proxy/"} {

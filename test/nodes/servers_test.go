@@ -20,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kelson.dev/internal/require"
 )
 
 // The cluster of TestSeveralServers is on one network. Each server has an address. The test reaches
@@ -112,9 +114,7 @@ func isolated(t *testing.T) bool {
 		return true
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The first process is a shell, because it reaps orphans.
 	cmd := exec.Command("/bin/bash", "-c", `"$@" & wait $!`, "bash", self, "-test.run=^"+t.Name()+"$", "-test.v",
 		"-test.timeout=30m")
@@ -152,15 +152,11 @@ type part struct {
 func (p *part) start() {
 	p.Helper()
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, err)
 	defer log.Close() // the process has its own descriptor
 	p.cmd = exec.Command(p.args[0], p.args[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
-	if err := p.cmd.Start(); err != nil {
-		p.Fatal(err)
-	}
+	require.NoError(p, p.cmd.Start())
 }
 
 // kill ends the part like a machine that loses power.
@@ -195,9 +191,7 @@ func newHACluster(t *testing.T, kelson, node, etcd string) *haCluster {
 	t.Helper()
 	m := &haCluster{node: node, images: writeImages(t)}
 	dir, err := os.MkdirTemp("", "kelson-nodes-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m.dir = dir
 	m.cluster = &cluster{T: t, kelson: kelson, kubeconfig: m.file("kubeconfig")}
 	command(t, "ip", "link", "add", "lan", "type", "bridge")
@@ -362,14 +356,10 @@ func (m *haCluster) answers() {
 // ends.
 func (m *haCluster) write() {
 	cfg, err := clientcmd.BuildConfigFromFlags("", m.kubeconfig)
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	cfg.Timeout, cfg.QPS = 5*time.Second, -1
 	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		m.Fatal(err)
-	}
+	require.NoError(m, err)
 	end := make(chan struct{})
 	var both sync.WaitGroup
 	m.Cleanup(func() { close(end); both.Wait() })
@@ -462,9 +452,7 @@ func (m *haCluster) checkWrites() {
 func balance(t *testing.T, at string, servers ...string) {
 	t.Helper()
 	l, err := net.Listen("tcp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for first := 0; ; first++ {

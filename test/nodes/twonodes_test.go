@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // The second node is a network namespace, connected to this machine like a separate machine.
@@ -36,15 +38,11 @@ func TestTwoNodes(t *testing.T) {
 	connect(t)
 	images := writeImages(t)
 	dir, err := os.MkdirTemp("", "kelson-nodes-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	c := &cluster{T: t, kelson: kelson, kubeconfig: filepath.Join(dir, "kubeconfig"), log: filepath.Join(dir, "log")}
 	log, err := os.Create(c.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			content, _ := os.ReadFile(c.log)
@@ -54,9 +52,7 @@ func TestTwoNodes(t *testing.T) {
 	run := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.Command(name, args...)
 		cmd.Stdout, cmd.Stderr = log, log
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Start())
 		t.Cleanup(func() {
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 			_ = cmd.Wait() // a node that the test stopped has an exit code of its own
@@ -96,9 +92,7 @@ func TestTwoNodes(t *testing.T) {
 	join := func(name, ip string, enter ...string) *exec.Cmd {
 		line, err := exec.Command(kelson, "token", "create", "--kubeconfig", c.kubeconfig, "--server",
 			"https://"+hereAddress+":17443").Output()
-		if err != nil {
-			t.Fatalf("kelson token create: %v", err)
-		}
+		require.NoErrorf(t, err, "kelson token create")
 		data, network := filepath.Join(dir, name), filepath.Join(dir, name+"-cni")
 		t.Cleanup(func() {
 			if _, err := os.Stat(data); err != nil {
@@ -193,13 +187,9 @@ func TestTwoNodes(t *testing.T) {
 func (c *cluster) kubeconfigAt(address string) string {
 	c.Helper()
 	content, err := os.ReadFile(c.kubeconfig)
-	if err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, err)
 	file := c.kubeconfig + "." + address
-	if err := os.WriteFile(file, bytes.ReplaceAll(content, []byte("127.0.0.1"), []byte(address)), 0o600); err != nil {
-		c.Fatal(err)
-	}
+	require.NoError(c, os.WriteFile(file, bytes.ReplaceAll(content, []byte("127.0.0.1"), []byte(address)), 0o600))
 	return file
 }
 

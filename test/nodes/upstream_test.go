@@ -15,6 +15,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 	"kelson.dev/test/child"
 )
 
@@ -40,16 +41,12 @@ func startUpstream(t *testing.T) *cluster {
 	manager, scheduler := program("components/kube-controller-manager"), program("components/kube-scheduler")
 	images := writeImages(t)
 	dir, err := os.MkdirTemp("", "kelson-nodes-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	file := func(name string) string { return filepath.Join(dir, name) }
 	c := &cluster{T: t, kelson: kelson, kubeconfig: file("kubeconfig"), log: file("log")}
 	log, err := os.Create(c.log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			content, _ := os.ReadFile(c.log)
@@ -59,9 +56,7 @@ func startUpstream(t *testing.T) *cluster {
 	run := func(name string, args ...string) *os.Process {
 		cmd := exec.Command(name, args...)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Start())
 		t.Cleanup(func() {
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 			_ = cmd.Wait() // the components have exit codes of their own
@@ -109,9 +104,7 @@ func startUpstream(t *testing.T) *cluster {
 
 	state, network := file("state/node"), file("cni")
 	line, err := exec.Command(kelson, "token", "create", "--kubeconfig", c.kubeconfig, "--server", url).Output()
-	if err != nil {
-		t.Fatalf("kelson token create: %v", err)
-	}
+	require.NoErrorf(t, err, "kelson token create")
 	t.Cleanup(func() {
 		if out, err := exec.Command(node, "reset", "--data-dir", state, "--cni-config-dir",
 			network).CombinedOutput(); err != nil {
@@ -156,32 +149,26 @@ func machineAddress(t *testing.T) string {
 // upstreamKeys writes the keys of kube-apiserver and the kubeconfig of an administrator.
 func upstreamKeys(t *testing.T, dir, url, address string) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	authority, err := pki.NewAuthority("nodes")
-	must(err)
+	require.NoError(t, err)
 	key, err := x509.MarshalPKCS8PrivateKey(authority.Key())
-	must(err)
+	require.NoError(t, err)
 	server, err := authority.Server("127.0.0.1", "localhost", address, "10.97.0.1", "kubernetes.default.svc")
-	must(err)
+	require.NoError(t, err)
 	kubelets, err := authority.Client("kube-apiserver-kubelet-client", "system:masters")
-	must(err)
+	require.NoError(t, err)
 	admin, err := authority.Client("admin", "system:masters")
-	must(err)
+	require.NoError(t, err)
 	_, err = pki.OpenKey(filepath.Join(dir, "sa.key"))
-	must(err)
+	require.NoError(t, err)
 	for name, data := range map[string][]byte{
 		"ca.crt": authority.PEM, "ca.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
 		"server.crt": server.CertPEM, "server.key": server.KeyPEM, "kubelet-client.crt": kubelets.CertPEM,
 		"kubelet-client.key": kubelets.KeyPEM,
 	} {
-		must(os.WriteFile(filepath.Join(dir, name), data, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
-	must(clientcmd.WriteToFile(clientcmdapi.Config{
+	require.NoError(t, clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"upstream": {Server: url,
 			CertificateAuthorityData: authority.PEM}},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{"admin": {ClientCertificateData: admin.CertPEM,

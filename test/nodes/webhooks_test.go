@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // An operator with defaulting, validating and conversion webhooks runs as two pods: the API server
@@ -117,9 +119,7 @@ func (c *cluster) metrics(pod string) {
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	read := func(token string) (int, string) {
 		req, err := http.NewRequest(http.MethodGet, "https://"+address+":8443/metrics", nil)
-		if err != nil {
-			c.Fatal(err)
-		}
+		require.NoError(c, err)
 		if token != "" {
 			req.Header.Set("Authorization", "Bearer "+token)
 		}

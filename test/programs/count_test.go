@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // The most test programs that the repository may have. Each takes a second to link and start, and
@@ -15,15 +17,11 @@ const (
 )
 
 func TestCountOfPrograms(t *testing.T) {
-	if testing.Short() {
-		t.Skip("lists the dependencies of all packages")
-	}
+	require.Long(t, "lists the dependencies of all packages")
 	t.Chdir("../..")
 	patterns := strings.Fields("./... ./apiserver/... ./operator/... ./operator/adapter/... ./examples/...") // TESTED
 	c, err := count(patterns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !slices.Contains(c.programs, "kelson.dev/test/programs") ||
 		!slices.Contains(c.kubernetes, "kelson.dev/cmd/kelson") ||
 		slices.Contains(c.kubernetes, "kelson.dev/test/programs") ||

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // module writes packages with one test each to a new folder and makes it the working directory.
@@ -16,12 +18,8 @@ func module(t *testing.T, bodies map[string]string) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	write("go.mod", "module example.com/m\n\ngo 1.26\n")
 	for name, body := range bodies {
@@ -33,9 +31,7 @@ func module(t *testing.T, bodies map[string]string) {
 }
 
 func TestRerun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("links three test programs")
-	}
+	require.Long(t, "links three test programs")
 	module(t, map[string]string{
 		"steady": "",
 		"flaky": `if _, err := os.Stat("ran"); err != nil {
@@ -54,10 +50,8 @@ func TestRerun(t *testing.T) {
 		t.Errorf("the package that passed ran %d times, want 1:\n%s", n, &out)
 	}
 
-	if err := os.WriteFile("steady/y_test.go",
-		[]byte("package x\n\nimport \"testing\"\n\nfunc TestY(t *testing.T) { panic(1) }\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile("steady/y_test.go",
+		[]byte("package x\n\nimport \"testing\"\n\nfunc TestY(t *testing.T) { panic(1) }\n"), 0o644))
 	out.Reset()
 	if err := rerun([]string{"-vet=off", "./..."}, &out, &problems); !errors.Is(err, errFailed) {
 		t.Errorf("a program that fails twice: error %v, want %v", err, errFailed)
@@ -66,9 +60,7 @@ func TestRerun(t *testing.T) {
 		"FAIL\texample.com/m/steady\t",
 		"FAILED TWICE: example.com/m/steady: TestY; second run: TestY\n")
 
-	if err := os.WriteFile("steady/y_test.go", []byte("package x\n\nfunc broken() int {}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile("steady/y_test.go", []byte("package x\n\nfunc broken() int {}\n"), 0o644))
 	out.Reset()
 	if err := rerun([]string{"-vet=off", "./..."}, &out, &problems); !errors.Is(err, errFailed) {
 		t.Errorf("a package that does not compile: error %v, want %v", err, errFailed)
@@ -79,9 +71,7 @@ func TestRerun(t *testing.T) {
 }
 
 func TestStress(t *testing.T) {
-	if testing.Short() {
-		t.Skip("links two test programs")
-	}
+	require.Long(t, "links two test programs")
 	module(t, map[string]string{
 		"steady":   "",
 		"parallel": `if os.Getenv("GOMAXPROCS") == "1" { t.Error("one processor") }`,
@@ -140,9 +130,7 @@ FAIL	example.com/m/e	0.1s
 FAIL
 `
 	res, err := readOutput(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got []string
 	for _, p := range res.failed {
 		got = append(got, p.path+": "+p.what())

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // TestRealTime checks that tests do not depend on the speed of the machine. Outside of bubbles of
@@ -44,9 +46,7 @@ func TestRealTime(t *testing.T) {
 		packages[dir][filepath.ToSlash(name)] = f
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	used := map[string]bool{}
 	for dir, sources := range packages {
 		for _, use := range realTimeUses(files, sources) {
@@ -93,9 +93,7 @@ func both() { <-time.After(2*time.Second) }
 `
 	files := token.NewFileSet()
 	f, err := parser.ParseFile(files, "x_test.go", source, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got []string
 	for _, use := range realTimeUses(files, map[string]*ast.File{"x_test.go": f}) {
 		got = append(got, fmt.Sprint(files.Position(f.Pos()).Line+strings.Count(source[:use.offset], "\n"), " ",

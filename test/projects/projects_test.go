@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // The list is in alphabetical order and names each project once.
@@ -54,9 +56,7 @@ metadata: {name: a.b}
 		rendered := chart + "\n---\nkind: CustomResourceDefinition\nmetadata: {name: a.b, annotations: {helm.sh/resource-policy: keep}}\n"
 		for name, text := range map[string]string{file: installer,
 			filepath.Join(dir, "helm"): "#!/bin/sh\ncat <<'END'\n" + rendered + "END\n"} {
-			if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(name, []byte(text), 0o755))
 		}
 		got := (&checker{helm: filepath.Join(dir, "helm")}).compare(t.Context(), file, dir)
 		if found := strings.TrimPrefix(got.text, "differs from the installer in "); want == "" &&
@@ -72,12 +72,8 @@ func files(t *testing.T, texts map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range texts {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o755))
 	}
 	return dir
 }
@@ -129,12 +125,8 @@ func TestCloneOfIncompleteCopy(t *testing.T) {
 	for name, text := range map[string]string{
 		"go.mod": "module a\n", "bin/manager": "binary", "workload/a.go": "package workload\n",
 	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(repo, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(repo, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(repo, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(repo, name), []byte(text), 0o644))
 	}
 	git("add", ".")
 	git("commit", "-q", "-m", "all")
@@ -146,15 +138,11 @@ func TestCloneOfIncompleteCopy(t *testing.T) {
 	lose := func(name string) {
 		t.Helper()
 		blob := git("rev-parse", "HEAD:"+name)
-		if err := os.Remove(filepath.Join(repo, ".git/objects", blob[:2], blob[2:])); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(filepath.Join(repo, ".git/objects", blob[:2], blob[2:])))
 	}
 	lose("bin/manager")
 	dir, err := clone()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := os.Stat(filepath.Join(dir, "workload/a.go")); err != nil {
 		t.Error(err)
 	}

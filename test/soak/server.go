@@ -46,25 +46,16 @@ func (o *options) start(ctx context.Context, dir string) (_ *server, err error) 
 			srv.stop()
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	for {
-		if err = srv.connect(kubeconfig); err == nil {
-			if _, err = srv.send(ctx, http.MethodGet, "/readyz", "", nil); err == nil {
-				_, err = srv.send(ctx, http.MethodGet, "/api/v1/namespaces/default", "", nil)
-			}
+	return srv, process.Await(ctx, 2*time.Minute, func(ctx context.Context) error {
+		if err := srv.connect(kubeconfig); err != nil {
+			return err
 		}
-		if err == nil {
-			return srv, nil
+		if _, err := srv.send(ctx, http.MethodGet, "/readyz", "", nil); err != nil {
+			return err
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-process.Done:
-			return nil, fmt.Errorf("kelson ended before it was ready:\n%s", process.Output())
-		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for kelson: %w", err)
-		}
-	}
+		_, err := srv.send(ctx, http.MethodGet, "/api/v1/namespaces/default", "", nil)
+		return err
+	})
 }
 
 // connect makes the client from the kubeconfig that the server has written for this port.

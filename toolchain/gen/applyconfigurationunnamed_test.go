@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/applyconfiguration"
 	"kelson.dev/toolchain/gen/client"
 	"kelson.dev/toolchain/gen/deepcopy"
@@ -109,44 +110,29 @@ func TestFields(t *testing.T) {
 // Apply configurations have the same unnamed structs as the types, with their tags and whatever
 // names the imports have. Those with metadata have getters that work without it, as upstream's do.
 func TestApplyconfigurationUnnamedStructs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles packages of client-go")
-	}
+	require.Long(t, "compiles packages of client-go")
 	ignored := filepath.Join("..", "..", "bin") // ignored by git
-	if err := os.MkdirAll(ignored, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(ignored, 0o755))
 	dir, err := os.MkdirTemp(ignored, "applyconfiguration-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	base := "kelson.dev/bin/" + filepath.Base(dir)
 	write := func(name, content string) {
 		t.Helper()
 		name = filepath.Join(dir, strings.TrimPrefix(name, base))
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(strings.NewReplacer("§", "`", "PATH", base).Replace(content)),
-			0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		err := os.WriteFile(name, []byte(strings.NewReplacer("§", "`", "PATH", base).Replace(content)),
+			0o644)
+		require.NoError(t, err)
 	}
 	write("api/v1/types.go", unnamedTypesApplyconfiguration)
 	ws, err := loader.Open(t.Context(), loader.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	api, err := model.Build(ws, marker.Standard())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	files, _, err := applyconfiguration.Generate(applyconfiguration.Config{API: api, Workspace: ws,
 		Packages: api.Packages, Output: client.Output{Base: base, Apply: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range files {
 		// Its major version is that of the client libraries that the project uses.
 		if strings.Contains(string(f.Content), `"sigs.k8s.io/structured-merge-diff`) {
@@ -156,9 +142,7 @@ func TestApplyconfigurationUnnamedStructs(t *testing.T) {
 	}
 	// The Extract functions need the methods of runtime.Object.
 	methods, err := deepcopy.Generate(api.Packages[0], "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write("api/v1/"+deepcopy.FileName, string(methods))
 	write("applyconfiguration/a/v1/fields_test.go", unnamedTest)
 	cmd := exec.Command("go", "test", "./...")

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/deepcopy"
 	"kelson.dev/toolchain/gen/internal/fixture"
 	"kelson.dev/toolchain/loader"
@@ -27,28 +28,18 @@ var (
 // The methods of the fixture are up to date.
 func TestFixtureIsCurrent(t *testing.T) {
 	ws, err := loader.Open(t.Context(), loader.Config{Dir: "internal/fixture"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	api, err := model.Build(ws, marker.Standard())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got, err := deepcopy.Generate(api.Packages[0], "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	name := filepath.Join("internal", "fixture", deepcopy.FileName)
 	if *update {
-		if err := os.WriteFile(name, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, got, 0o644))
 		return
 	}
 	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if string(got) != string(want) {
 		t.Fatalf("the fixture's methods are out of date:\n%s", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/defaults"
 	"kelson.dev/toolchain/internal/modtest"
 	"kelson.dev/toolchain/marker"
@@ -103,13 +104,9 @@ func TestDefaultsUnnamedStructs(t *testing.T) {
 		"apimachinery/pkg/apis/meta/v1/types.go": "package v1\n\ntype TypeMeta struct{}\n\ntype ObjectMeta struct{}\n",
 	})
 	api, err := model.Build(ws, marker.Standard())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	src, err := defaults.Generate(defaults.Config{API: api, Package: api.Packages[0]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if want := strings.ReplaceAll(unnamedDefaults, "§", "`"); !strings.Contains(string(src), want) {
 		t.Errorf("the functions are\n%s\nwant\n%s", src, want)
 	}
@@ -191,16 +188,10 @@ func TestContainers(t *testing.T) {
 		"apimachinery/pkg/runtime/runtime.go":    "package runtime\n\ntype Scheme struct{}\n\nfunc (*Scheme) AddTypeDefaultingFunc(any, func(any)) {}\n",
 	})
 	api, err := model.Build(ws, marker.Standard())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	src, err := defaults.Generate(defaults.Config{API: api, Package: api.Packages[0]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "v1", "zz_generated.defaults.go"), src, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "v1", "zz_generated.defaults.go"), src, 0o644))
 	cmd := exec.Command("go", "test", "-vet=off", "./v1")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {

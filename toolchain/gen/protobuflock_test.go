@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/protobuf"
 	"kelson.dev/toolchain/internal/modtest"
 	"kelson.dev/toolchain/marker"
@@ -15,9 +16,7 @@ func generateProtobuf(t *testing.T, source, lock string) (protobuf.Files, error)
 	t.Helper()
 	_, ws := modtest.Open(t, map[string]string{"go.mod": "module example.com/p\n\ngo 1.26\n", "v1/types.go": source})
 	api, err := model.Build(ws, marker.Standard())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return protobuf.Generate(protobuf.Config{API: api, Package: api.Packages[0], Lock: []byte(lock),
 		Generated: func(*model.Package) bool { return false }})
 }
@@ -39,9 +38,7 @@ type Spec struct {
 type Names []string
 `
 	files, err := generateProtobuf(t, source, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const header = "# The protobuf numbers of fields without a protobuf tag. Keep this file in version control; do not edit it.\n"
 	if want := header + "Spec.Counts 5\nSpec.Name 4\n"; string(files.Lock) != want {
 		t.Errorf("lock file:\n%s\nwant\n%s", files.Lock, want)

@@ -10,6 +10,7 @@ import (
 	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/protobuf"
 	"kelson.dev/toolchain/model"
 )
@@ -17,18 +18,14 @@ import (
 // A compiler of .proto files accepts the generated ones, and their messages have the fields of
 // those that go-to-protobuf generated for the same types.
 func TestSchemasOfKubernetes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads packages of k8s.io/api")
-	}
+	require.Long(t, "reads packages of k8s.io/api")
 	_, api := copyOfKubernetes(t)
 	ours := map[string]string{}
 	for _, p := range api.Packages {
 		files, err := protobuf.Generate(protobuf.Config{API: api, Package: p, Generated: func(*model.Package) bool {
 			return true
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ours[p.Path+"/"+protobuf.SchemaFileName] = string(files.Schema)
 	}
 	modules := map[string]string{"k8s.io/api": moduleDirProtobuf(t, "k8s.io/api"),
@@ -46,9 +43,7 @@ func TestSchemasOfKubernetes(t *testing.T) {
 		compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(
 			&protocompile.SourceResolver{Accessor: accessor})}
 		files, err := compiler.Compile(t.Context(), names...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return files[0]
 	}
 	fields := 0

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/protobuf"
 	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/marker"
@@ -82,26 +83,20 @@ func main() {
 // For random objects of Kubernetes' own types, the generated code and the code of go-to-protobuf
 // encode the same bytes and decode the same objects.
 func TestProtobufKubernetesTypes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles packages of k8s.io/api")
-	}
+	require.Long(t, "compiles packages of k8s.io/api")
 	copied, api := copyOfKubernetes(t)
 	var imports, messages strings.Builder
 	for _, p := range api.Packages {
 		files, err := protobuf.Generate(protobuf.Config{API: api, Package: p, Generated: func(*model.Package) bool {
 			return true
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if files.Lock != nil {
 			t.Errorf("%s: fields without numbers: %s", p.Path, files.Lock)
 		}
 		rel := strings.TrimPrefix(p.Path, "k8s.io/api/")
 		generated := filepath.Join(copied, rel, protobuf.FileName)
-		if err := os.WriteFile(generated, files.Source, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(generated, files.Source, 0o644))
 		alias := strings.ReplaceAll(rel, "/", "")
 		imports.WriteString("\t" + alias + ` "` + p.Path + "\"\n")
 		for line := range strings.Lines(string(files.Schema)) {
@@ -113,13 +108,9 @@ func TestProtobufKubernetesTypes(t *testing.T) {
 	source := strings.NewReplacer("IMPORTS", imports.String(), "MESSAGES", messages.String()).Replace(program)
 	// The program with Kubernetes' own code is below this module, and the other one is in the copy.
 	ignored := filepath.Join("..", "..", "bin") // ignored by git
-	if err := os.MkdirAll(ignored, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(ignored, 0o755))
 	folder, err := os.MkdirTemp(ignored, "protobuf-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer os.RemoveAll(folder)
 	other := filepath.Join(copied, "cmd")
 	// Kubernetes' own code gets no garbled input: the comparison needs only its encoding.
@@ -129,9 +120,7 @@ func TestProtobufKubernetesTypes(t *testing.T) {
 			err = os.WriteFile(filepath.Join(dir, "main.go"), []byte(strings.ReplaceAll(source, "GARBLED", garbled)),
 				0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	// With -trimpath, the build cache has the packages of the copy, although its folder is new.
 	theirs, ours := run(t, folder), run(t, other, "GOWORK=off", "GOFLAGS=-mod=mod -trimpath", "GOPROXY=off")
@@ -153,9 +142,7 @@ func TestProtobufKubernetesTypes(t *testing.T) {
 func moduleDirProtobuf(t *testing.T, name string) string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", name).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return strings.TrimSpace(string(out))
 }
 
@@ -178,13 +165,9 @@ func copyOfKubernetes(t *testing.T) (copied string, api *model.API) {
 		}
 	}
 	ws, err := loader.Open(context.Background(), loader.Config{Dir: copied})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	api, err = model.Build(ws, marker.Standard())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return copied, api
 }
 
@@ -212,7 +195,5 @@ func copyFileProtobuf(t *testing.T, from, to string) {
 	if err == nil {
 		err = os.WriteFile(to, data, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/validation"
 	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/marker"
@@ -91,13 +92,9 @@ func moduleDirValidation(t *testing.T, module string) string {
 // On the test packages of validation-gen, the generated functions return the same errors for random
 // objects and updates as those of validation-gen.
 func TestOutputTests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the test packages of validation-gen")
-	}
+	require.Long(t, "compiles the test packages of validation-gen")
 	version, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "k8s.io/apimachinery").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	module, copied := moduleDirValidation(t, "k8s.io/code-generator@"+strings.TrimSpace(string(version))), t.TempDir()
 	copyFileValidation(t, filepath.Join(module, "go.mod"), filepath.Join(copied, "go.mod"))
 	copyFileValidation(t, filepath.Join(module, "go.sum"), filepath.Join(copied, "go.sum"))
@@ -109,9 +106,7 @@ func TestOutputTests(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	api := build(t, copied)
 	generated := func(p *loader.Package) bool {
@@ -138,9 +133,7 @@ func TestOutputTests(t *testing.T) {
 			}
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(p.Dir, "zz_kelson.go"), source, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(p.Dir, "zz_kelson.go"), source, 0o644))
 		if c.add(theirs, goFiles(t, p.Dir), p.Path, p.Path, prefix) > 0 {
 			packages++
 		}
@@ -157,20 +150,14 @@ func TestOutputTests(t *testing.T) {
 // For Kubernetes' own types, the generated functions return the same errors as those of
 // validation-gen in k8s.io/kubernetes.
 func TestValidationKubernetesTypes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles packages of k8s.io/kubernetes")
-	}
+	require.Long(t, "compiles packages of k8s.io/kubernetes")
 	types, kubernetes := requiredDir(t, "k8s.io/api"), requiredDir(t, "k8s.io/kubernetes")
 	theirs := map[string]string{} // import path of types → that of the functions
 	docs, err := filepath.Glob(filepath.Join(kubernetes, "pkg", "apis", "*", "*", "doc.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, doc := range docs {
 		data, err := os.ReadFile(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if m := inputLine.FindSubmatch(data); m != nil {
 			rel, _ := filepath.Rel(kubernetes, filepath.Dir(doc))
 			theirs[string(m[1])] = "k8s.io/kubernetes/" + filepath.ToSlash(rel)
@@ -178,13 +165,9 @@ func TestValidationKubernetesTypes(t *testing.T) {
 	}
 	// git ignores bin, whose packages are in this module.
 	ignored := filepath.Join("..", "..", "bin")
-	if err := os.MkdirAll(ignored, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(ignored, 0o755))
 	folder, err := os.MkdirTemp(ignored, "validation-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer os.RemoveAll(folder)
 	output := func(p *loader.Package) (path, name string) {
 		name = strings.ReplaceAll(strings.TrimPrefix(p.Path, "k8s.io/api/"), "/", "")
@@ -206,9 +189,7 @@ func TestValidationKubernetesTypes(t *testing.T) {
 		}
 		dir := filepath.Join(kubernetes, strings.TrimPrefix(theirs[p.Path], "k8s.io/kubernetes/"))
 		functions, err := os.ReadFile(filepath.Join(dir, "zz_generated.validations.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if source == nil {
 			if functionLine.Match(functions) {
 				t.Errorf("%s: no functions", p.Path)
@@ -243,9 +224,7 @@ var (
 func requiredDir(t *testing.T, module string) string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return strings.TrimSpace(string(out))
 }
 
@@ -270,9 +249,7 @@ func judge(t *testing.T, out string, atLeast int) {
 func build(t *testing.T, dir string) *model.API {
 	t.Helper()
 	ws, err := loader.Open(context.Background(), loader.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	api, err := model.Build(ws, marker.Standard())
 	if err != nil { // Kubernetes' own types have no storage versions
 		for line := range strings.Lines(err.Error()) {
@@ -294,18 +271,14 @@ func build(t *testing.T, dir string) *model.API {
 func goFiles(t *testing.T, dir string) (all []byte) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range files {
 		if base := filepath.Base(f); strings.HasPrefix(base, "zz_") || strings.HasPrefix(base, "generated") ||
 			strings.HasSuffix(base, "_test.go") {
 			continue
 		}
 		data, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all = append(all, data...)
 	}
 	return all
@@ -331,16 +304,12 @@ func write(t *testing.T, name string, data []byte) {
 	if err == nil {
 		err = os.WriteFile(name, data, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func copyFileValidation(t *testing.T, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write(t, to, data)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/validation"
 	"kelson.dev/toolchain/internal/modtest"
 	"kelson.dev/toolchain/loader"
@@ -43,9 +44,7 @@ type Leaf struct {
 }
 `})
 	api, err := model.Build(ws, marker.Standard())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = validation.Generate(validation.Config{API: api, Package: api.Packages[0],
 		Generated: func(*loader.Package) bool { return true }})
 	const hint = ": +k8s: rules in unnamed structs are not supported; give the struct a name, or +k8s:opaqueType ignores them"
@@ -86,19 +85,13 @@ type Leaf struct {
 }
 `})
 	api, err := model.Build(ws, marker.Standard())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	code, err := validation.Generate(validation.Config{API: api, Package: api.Packages[0],
 		Generated: func(*loader.Package) bool { return true }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	called := map[*ast.SelectorExpr]bool{}
 	file, err := parser.ParseFile(token.NewFileSet(), "", code, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	checks := 0
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/image"
 )
 
@@ -16,14 +17,12 @@ import (
 func copied(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "assets")
-	if err := errors.Join(
+	require.NoError(t, errors.Join(
 		os.MkdirAll(filepath.Join(dir, "mail"), 0o700),
 		os.WriteFile(filepath.Join(dir, "mail/hello.tmpl"), []byte("hello"), 0o600),
 		os.WriteFile(filepath.Join(dir, "tool"), []byte("#!"), 0o700),
 		os.Symlink("tool", filepath.Join(dir, "alias")),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	return dir
 }
 
@@ -32,25 +31,17 @@ func TestFiles(t *testing.T) {
 	dir := copied(t)
 	// The file on disk can be any program, because Build does not run or compile it.
 	binary, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cfg := image.Config{Binary: binary, Platforms: both[:1], Files: []image.File{
 		{Source: dir, Path: "/assets"}, {Source: filepath.Join(dir, "mail/hello.tmpl"), Path: "/etc/hello"},
 		{Source: filepath.Join(dir, "mail"), Path: "/"},
 	}}
 	built, err := image.Build(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	manifest, err := built.Index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	img, err := built.Index.Image(manifest.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	layers, err := img.Layers()
 	if err != nil || len(layers) != 3 {
 		t.Fatalf("%d layers, want 3: %v", len(layers), err)
@@ -61,21 +52,15 @@ func TestFiles(t *testing.T) {
 	}
 	got := map[string]file{}
 	content, err := layers[1].Uncompressed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for r := tar.NewReader(content); ; {
 		h, err := r.Next()
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		text, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, twice := got[h.Name]; twice || h.Uid != 0 || h.ModTime.Unix() != 0 {
 			t.Errorf("%+v (twice: %t)", h, twice)
 		}
@@ -96,9 +81,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("the layer has %v", got)
 	}
 
-	if err := os.Symlink("mail", filepath.Join(dir, "folder")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink("mail", filepath.Join(dir, "folder")))
 	for _, bad := range []struct {
 		want  string
 		files []image.File

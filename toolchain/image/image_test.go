@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/image"
 )
 
@@ -34,9 +35,8 @@ func program(t *testing.T, dir string) string {
 		"go.mod":  "module example.com/operator\n\ngo 1.26\n",
 		"main.go": "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(\"running\") }\n",
 	} {
-		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644))
+		require.NoError(t, err)
 	}
 	return dir
 }
@@ -45,17 +45,13 @@ func build(t *testing.T, cfg image.Config) *image.Image {
 	t.Helper()
 	t.Setenv("GOWORK", "off")
 	built, err := image.Build(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return built
 }
 
 // Two builds in different folders are equal, bit for bit.
 func TestReproducible(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles for two platforms")
-	}
+	require.Long(t, "compiles for two platforms")
 	var sums [2][sha256.Size]byte
 	var bills [2][]image.Bill
 	for i := range sums {
@@ -63,13 +59,9 @@ func TestReproducible(t *testing.T) {
 		built := build(t, image.Config{Main: program(t, filepath.Join(dir, strings.Repeat("x", i+1))), Platforms: both,
 			Labels: map[string]string{"team": "shop"}})
 		file := filepath.Join(dir, "image.tar")
-		if err := built.Archive(file, "registry.example/shop/operator:v1"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, built.Archive(file, "registry.example/shop/operator:v1"))
 		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		sums[i], bills[i] = sha256.Sum256(content), built.Bills
 	}
 	if sums[0] != sums[1] {
@@ -85,45 +77,31 @@ func TestReproducible(t *testing.T) {
 // The image meets the requirements of a scaffolded Deployment, and contains the files that Go
 // programs expect.
 func TestContents(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a program")
-	}
+	require.Long(t, "compiles a program")
 	created := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	built := build(t, image.Config{Main: program(t, t.TempDir()), Platforms: both[:1], Created: created})
 	manifest, err := built.Index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	img, err := built.Index.Image(manifest.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	config, err := img.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if c := config.Config; c.User != "65532:65532" || !slices.Equal(c.Entrypoint, []string{"/manager"}) ||
 		config.Architecture != "amd64" || !config.Created.Time.Equal(created) {
 		t.Errorf("configuration: %+v", config)
 	}
 	layers, err := img.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	modes := map[string]int64{}
 	for _, layer := range layers {
 		content, err := layer.Uncompressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for r := tar.NewReader(content); ; {
 			h, err := r.Next()
 			if err == io.EOF {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			modes[h.Name] = h.Mode
 			if h.Name == "etc/ssl/certs/ca-certificates.crt" {
 				text, err := io.ReadAll(r)
@@ -152,26 +130,19 @@ func TestContents(t *testing.T) {
 // An archive for one platform has the image itself, with the name that containerd reads; one for
 // several has an index.
 func TestArchive(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles for two platforms")
-	}
+	require.Long(t, "compiles for two platforms")
 	dir := program(t, t.TempDir())
 	for n, mediaType := range map[int]string{1: "application/vnd.oci.image.manifest.v1+json",
 		2: "application/vnd.oci.image.index.v1+json"} {
 		file := filepath.Join(t.TempDir(), "image.tar")
-		if err := build(t, image.Config{Main: dir, Platforms: both[:n]}).Archive(file, "shop/operator:v1"); err != nil {
-			t.Fatal(err)
-		}
+		err := build(t, image.Config{Main: dir, Platforms: both[:n]}).Archive(file, "shop/operator:v1")
+		require.NoError(t, err)
 		at := t.TempDir()
 		unpack(t, file, at)
 		index, err := layout.ImageIndexFromPath(at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		manifest, err := index.IndexManifest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		d := manifest.Manifests[0]
 		if len(manifest.Manifests) != 1 || string(d.MediaType) != mediaType ||
 			d.Annotations["io.containerd.image.name"] != "docker.io/shop/operator:v1" {
@@ -183,18 +154,14 @@ func TestArchive(t *testing.T) {
 func unpack(t *testing.T, file, to string) {
 	t.Helper()
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	for r := tar.NewReader(f); ; {
 		h, err := r.Next()
 		if err == io.EOF {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		name := filepath.Join(to, h.Name)
 		if h.Typeflag == tar.TypeDir {
 			err = os.MkdirAll(name, 0o755)
@@ -203,69 +170,45 @@ func unpack(t *testing.T, file, to string) {
 			content, err = io.ReadAll(r)
 			err = errors.Join(err, os.WriteFile(name, content, 0o644))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 }
 
 // A registry has the image, and the bills refer to the images of their platforms.
 func TestPush(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles for two platforms")
-	}
+	require.Long(t, "compiles for two platforms")
 	server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true),
 		registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	ref := strings.TrimPrefix(server.URL, "http://") + "/shop/operator:v1"
 	built := build(t, image.Config{Main: program(t, t.TempDir()), Platforms: both})
 	digest, err := built.Push(t.Context(), ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	tag, err := name.NewTag(ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	index, err := remote.Index(tag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, err := index.Digest(); err != nil || got != digest {
 		t.Errorf("the registry has %v, pushed %v (%v)", got, digest, err)
 	}
 	for i, p := range both {
 		img, err := remote.Image(tag, remote.WithPlatform(v1.Platform{OS: p.OS, Architecture: p.Architecture}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		digest, err := img.Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		referrers, err := remote.Referrers(tag.Context().Digest(digest.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		manifest, err := referrers.IndexManifest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if len(manifest.Manifests) != 1 || manifest.Manifests[0].ArtifactType != image.BillType {
 			t.Fatalf("referrers of %s: %+v", p, manifest.Manifests)
 		}
 		attached, err := remote.Image(tag.Context().Digest(manifest.Manifests[0].Digest.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		layers, err := attached.Layers()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		content, err := layers[0].Uncompressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if bill, err := io.ReadAll(content); err != nil || !bytes.Equal(bill, built.Bills[i].JSON) {
 			t.Errorf("the bill of %s is not the one that was pushed (%v)", p, err)
 		}

@@ -1,13 +1,12 @@
 package marker_test
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/marker"
 )
@@ -17,15 +16,9 @@ func load(t *testing.T, src string) *loader.Package {
 	t.Helper()
 	t.Setenv("GOWORK", "off")
 	dir := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module example.com/m\n\ngo 1.26\n", "m.go": src} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	require.Files(t, dir, map[string]string{"go.mod": "module example.com/m\n\ngo 1.26\n", "m.go": src})
 	ws, err := loader.Open(t.Context(), loader.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return ws.Packages()[0]
 }
 
@@ -92,9 +85,7 @@ func H() {
 // +kubebuilder:validation:Optional
 `)
 	set, err := marker.Collect(pkg, marker.Standard(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	check := func(what string, got marker.Markers, want string) {
 		t.Helper()
 		if names(got) != want {

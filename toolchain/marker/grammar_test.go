@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/similar"
 )
 
@@ -177,9 +178,8 @@ func FuzzParse(f *testing.F) {
 			if m == nil {
 				continue
 			}
-			if _, err := json.Marshal(m.Value); err != nil {
-				t.Fatalf("%q: %v cannot be written: %v", text, m.Value, err)
-			}
+			_, err = json.Marshal(m.Value)
+			require.NoErrorf(t, err, "%q: %v cannot be written", text, m.Value)
 		}
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"go/parser"
 	"go/token"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 func TestDoc(t *testing.T) {
@@ -20,9 +22,7 @@ func TestDoc(t *testing.T) {
 		"//+optional\n//nolint:all\n// One.":           "One.",
 	} {
 		f, err := parser.ParseFile(token.NewFileSet(), "", src+"\npackage p\n", parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := doc(f.Doc); got != want {
 			t.Errorf("%q is documented as %q, want %q", src, got, want)
 		}

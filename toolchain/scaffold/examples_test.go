@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // filledIn matches files that users complete or generators write, and files of the module root,
@@ -41,16 +43,12 @@ func TestExamplesFollowTheTemplate(t *testing.T) {
 		name := filepath.Base(dir)
 		t.Run(name, func(t *testing.T) {
 			w, err := open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if v := w.project.template(); v != templateVersion {
 				t.Fatalf("its template version is %d, not %d: run kelson upgrade examples/%s", v, templateVersion, name)
 			}
 			files, err := w.replayed(templateVersion, w.project.values(), templateOf)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, file := range slices.Sorted(maps.Keys(files)) {
 				if slices.ContainsFunc(filledIn, func(p string) bool { ok, _ := path.Match(p, file); return ok }) {
 					continue

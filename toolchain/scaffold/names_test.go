@@ -13,6 +13,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
+
+	"kelson.dev/internal/require"
 )
 
 // The longest name of a project gives valid names of Services and Namespaces, and no longer one
@@ -39,9 +41,7 @@ func TestLongestProjectName(t *testing.T) {
 			p := &Project{Domain: "example.com", Repo: "example.com/z", Name: longest}
 			files, err := render(currentTemplate(), step,
 				p.valuesOf(&Resource{Group: "shop", Version: "v1", Kind: "Pizza", Domain: p.Domain}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, f := range files {
 				if path.Ext(f.name) != ".yaml" {
 					continue
@@ -103,9 +103,7 @@ func TestNamesOfTheTemplateAreReserved(t *testing.T) {
 	v.HubAlias, v.HubPath = "shopv1", r.Path
 	for _, step := range []string{"controller", "core", "server-kind", "spoke", "webhook", "defaulting", "validation"} {
 		files, err := render(currentTemplate(), step, v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, f := range files {
 			if path.Ext(f.name) != ".go" {
 				continue
@@ -138,15 +136,11 @@ func endsWithVersion(name string) bool {
 func namesIn(t *testing.T, f file) []string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), f.name, f.data, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all []string
 	for _, spec := range parsed.Imports {
 		name, err := strconv.Unquote(spec.Path.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if name = path.Base(name); spec.Name != nil {
 			name = spec.Name.Name
 		}

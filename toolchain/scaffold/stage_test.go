@@ -5,19 +5,17 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // Files keep their line ends. Inside of a stage, all lines end with LF.
 func TestStageKeepsLineEnds(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{
+	require.Files(t, dir, map[string]string{
 		"crlf": "a\r\nb\r\n", "lf": "a\nb\n", "mostly-crlf": "a\r\nb\nc\r\n", "mostly-lf": "a\nb\r\nc\n",
 		"same": "a\r\n", "mixed": "a\r\nb\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	st := newStage(dir)
 	for _, name := range []string{"crlf", "lf", "mostly-crlf", "mostly-lf", "new"} {
 		err := st.edit(name, func(src []byte) ([]byte, error) {
@@ -26,16 +24,12 @@ func TestStageKeepsLineEnds(t *testing.T) {
 			}
 			return append(src, "end\n"...), nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	st.write("same", []byte("a\n"))
 	st.write("mixed", []byte("a\nb\n"))
 	changes, err := st.commit()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(changes) != 5 {
 		t.Errorf("5 files differ in more than line ends; changes: %v", changes)
 	}

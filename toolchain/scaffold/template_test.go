@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"kelson.dev/internal/require"
 )
 
 // templateSum is the checksum of the current template. After the first release, a change of the
@@ -22,13 +24,9 @@ func TestChangedTemplateHasNewVersion(t *testing.T) {
 	}
 	for v := oldestTemplate; v < templateVersion; v++ {
 		before, err := templateOf(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		later, err := templateOf(v + 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if sumOf(before) == sumOf(later) {
 			t.Errorf("versions %d and %d of the template are the same", v, v+1)
 		}
@@ -56,9 +54,7 @@ func TestFormerTemplate(t *testing.T) {
 	} {
 		all := blueprint{"project/Makefile": []byte("of 3"), "project/new": []byte("n"), "project/newer": []byte("n")}
 		got, err := former(files, all, version, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var have []string
 		for _, name := range slices.Sorted(maps.Keys(got)) {
 			have = append(have, name+"="+string(got[name]))

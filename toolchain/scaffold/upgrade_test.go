@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // next is a later version of the template: one file is added, one removed, and several changed.
@@ -37,15 +39,11 @@ func next(t *testing.T) blueprint {
 // project's own edits. An upgrade to the same version changes nothing.
 func TestUpgradeMergesThreeWays(t *testing.T) {
 	source, err := SourceOf("", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	do := func(_ []Change, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	do(Init(InitOptions{Dir: dir, Domain: "example.com", Repo: "example.com/p", Name: "p", Source: source}))
 	do(CreateAPI(dir, API{Group: "webapp", Version: "v1", Kind: "Welcome", Resource: true, Controller: true}))
@@ -55,9 +53,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	read := func(name string) string {
 		t.Helper()
 		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(data)
 	}
 	edit := func(name, old, new string) {
@@ -67,16 +63,12 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		if before == after {
 			t.Fatalf("%s lacks %q", name, old)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(after), 0o644))
 	}
 	edit("Makefile", "KELSON         ?= kelson", "KELSON         ?= ../kelson")
 	edit("api/v1/welcome_types.go", "// foo is an example. Replace", "// foo is mine. Replace")
 	edit("cmd/main.go", "operator.Main(", "operator.Main( // all of it")
-	if err := os.Remove(filepath.Join(dir, "hack/boilerplate.go.txt")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(dir, "hack/boilerplate.go.txt")))
 	to := next(t)
 	templates := func(version int) (blueprint, error) {
 		if version == templateVersion+1 {
@@ -111,9 +103,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 		t.Fatalf("%+v %v", done, err)
 	}
 	done, err := upgrade(dir, source, false, templateVersion+1, templates)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !slices.Equal(done.Conflicts, []string{"api/v1/welcome_types.go"}) {
 		t.Errorf("conflicts in %v", done.Conflicts)
 	}
@@ -147,9 +137,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 func TestFailedCommitRestoresFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]fs.FileMode{"a.sh": 0o755, "b.txt": 0o600} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), mode); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(name), mode))
 	}
 	st := newStage(dir)
 	st.remove("a.sh")
@@ -179,12 +167,8 @@ func TestFailedCommitRestoresFiles(t *testing.T) {
 // A project's folder may have a name with brackets.
 func TestGlobInAFolderWithBrackets(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "p[1]")
-	if err := os.MkdirAll(filepath.Join(dir, "api"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "api", "a.go"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "api"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "api", "a.go"), nil, 0o644))
 	if got := newStage(dir).glob("api/*.go"); !slices.Equal(got, []string{"api/a.go"}) {
 		t.Errorf("got %q", got)
 	}
@@ -196,9 +180,7 @@ func TestFailedCommitChangesNothing(t *testing.T) {
 		t.Log("root can write to read-only folders, so a file blocks the path of a folder")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "b"), []byte("a file"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "b"), []byte("a file"), 0o644))
 	st := newStage(dir)
 	st.write("a/new.txt", []byte("new"))
 	st.write("b/c.txt", []byte("cannot be"))

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 
 	"kelson.dev/apiserver/internal/turn"
+	"kelson.dev/internal/require"
 )
 
 // authority is a certificate authority whose certificate is valid for a time.
@@ -52,9 +53,7 @@ func (a authority) pool() *x509.CertPool {
 func sign(t testing.TB, by authority, name string, valid time.Duration, ca bool, usages ...x509.ExtKeyUsage) authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(valid),
@@ -66,13 +65,9 @@ func sign(t testing.TB, by authority, name string, valid time.Duration, ca bool,
 		parent, signer = template, key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return authority{cert, key}
 }
 

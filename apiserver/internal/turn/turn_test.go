@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // compute is a computation that pauses in the middle.
@@ -64,15 +66,11 @@ func TestPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		mine, err := ts.Take(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ctx := Context(t.Context(), mine)
 		first, second := Pause(ctx), Pause(ctx)
 		other, err := ts.Take(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		first() // does not wait for a turn
 		go func() {
 			time.Sleep(time.Second)
@@ -138,12 +136,9 @@ func TestTransport(t *testing.T) {
 			return &http.Response{}, nil
 		})}
 		req, err := http.NewRequestWithContext(Context(t.Context(), mine), http.MethodPost, "https://review", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := transport.RoundTrip(req); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		_, err = transport.RoundTrip(req)
+		require.NoError(t, err)
 		if len(ts.taken) != 1 {
 			t.Error("the turn is lost after the response")
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // The server closes the connection of a client that does not read, but not of clients that read
@@ -29,18 +31,16 @@ func TestBound(t *testing.T) {
 				}
 			}()
 			for range 5 {
-				if _, err := c.Write(make([]byte, 100)); err != nil {
-					t.Fatal(err)
-				}
+				_, err := c.Write(make([]byte, 100))
+				require.NoError(t, err)
 			}
 			time.Sleep(time.Hour)
 			go io.ReadFull(near, make([]byte, 100))
-			if _, err := c.Write(make([]byte, 100)); err != nil {
-				t.Fatal(err)
-			}
+			_, err := c.Write(make([]byte, 100))
+			require.NoError(t, err)
 			time.Sleep(time.Second)
 			start := time.Now()
-			_, err := c.Write(make([]byte, 100)) // the peer does not read
+			_, err = c.Write(make([]byte, 100)) // the peer does not read
 			if coalesces && err == nil {
 				time.Sleep(31 * time.Second)
 				_, err = c.Write(make([]byte, 100))
@@ -63,9 +63,8 @@ func TestUnbounded(t *testing.T) {
 			time.Sleep(time.Hour)
 			io.ReadFull(near, make([]byte, 1))
 		}()
-		if _, err := c.Write([]byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Write([]byte("x"))
+		require.NoError(t, err)
 		c.SetWriteDeadline(time.Now().Add(time.Second))
 		if _, err := c.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error(err)

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // slow is a connection whose calls take as long as the test wants.
@@ -187,13 +189,10 @@ func TestWholeResponses(t *testing.T) {
 func TestClientDisconnects(t *testing.T) {
 	srv := server(t)
 	conn, err := tls.Dial("tcp", srv.Listener.Addr().String(), srv.Client().Transport.(*http.Transport).TLSClientConfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	fmt.Fprintf(conn, "GET /%d HTTP/1.1\r\nHost: x\r\n\r\n", 50_000_000)
-	if _, err := io.ReadFull(conn, make([]byte, 100_000)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = io.ReadFull(conn, make([]byte, 100_000))
+	require.NoError(t, err)
 	conn.Close()
 	srv.Close()
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // Handshakes take turns. A turn ends with the next read, write or close, also if they block.
@@ -24,9 +26,7 @@ func TestHandshake(t *testing.T) {
 				near, far := net.Pipe()
 				defer near.Close()
 				first, second := newConn(far), newConn(near)
-				if err := Handshake(t.Context(), first); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, Handshake(t.Context(), first))
 				late, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				if err := Handshake(late, second); !errors.Is(err, context.DeadlineExceeded) {

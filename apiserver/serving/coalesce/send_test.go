@@ -9,23 +9,21 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 // connected returns both ends of a TCP connection, the near one of a Listener.
 func connected(t *testing.T) (near *conn, far net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close()
 	if far, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
 	accepted, err := Listener(l).Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		far.Close()
 		accepted.Close()
@@ -103,9 +101,8 @@ func TestSendsInTurns(t *testing.T) {
 			}
 		}
 	}()
-	if _, err := io.ReadFull(largePeer, make([]byte, maxQueued)); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.ReadFull(largePeer, make([]byte, maxQueued))
+	require.NoError(t, err)
 	for range cap(sending) { // gets every turn, because none is kept
 		select {
 		case sending <- struct{}{}:

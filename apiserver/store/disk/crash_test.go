@@ -20,6 +20,7 @@ import (
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 )
 
 const (
@@ -156,9 +157,8 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 			}
 			var w, n int
 			a := acknowledged{round: round}
-			if _, err := fmt.Sscan(line, &w, &n, &a.i, &a.payload, &a.revision); err != nil {
-				t.Fatalf("%q: %v", line, err)
-			}
+			_, err := fmt.Sscan(line, &w, &n, &a.i, &a.payload, &a.revision)
+			require.NoErrorf(t, err, "%q", line)
 			for _, revision := range []uint64{a.revision - 1, a.revision} {
 				if other, twice := assigned[revision]; twice || revision <= newest {
 					t.Errorf("round %d: revision %d was acknowledged after %d, and in round %d", round, revision,
@@ -174,9 +174,7 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 			unfinished++
 		}
 		s, err := openStore(dir)
-		if err != nil {
-			t.Fatalf("round %d: open after the kill: %v", round, err)
-		}
+		require.NoErrorf(t, err, "round %d: open after the kill", round)
 		sn := s.Snapshot()
 		if sn.Revision() < newest {
 			t.Errorf("round %d: the revision went back to %d, acknowledged was %d", round, sn.Revision(), newest)
@@ -187,9 +185,7 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 			acks[pair] = checkPair(t, round, sn, pair, want)
 		}
 		newest = sn.Revision()
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Close())
 		if t.Failed() {
 			return
 		}
@@ -214,9 +210,7 @@ func checkResume(t *testing.T, round int, s *store.Store, after uint64) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatalf("round %d: a watch after %d of a store that starts there: %v", round, after, err)
-	}
+	require.NoErrorf(t, err, "round %d: a watch after %d of a store that starts there", round, after)
 	if events, revision, err := cursor.Next(); len(events) > 0 || revision < after || err != nil {
 		t.Errorf("round %d: a watch after %d: %d events until %d, %v", round, after, len(events), revision, err)
 	}
@@ -258,12 +252,8 @@ func writeAndKill(t *testing.T, dir string, round int, starting bool, after time
 	cmd.Env = append(os.Environ(), crashDir+"="+dir, fmt.Sprintf("%s=%d", crashRound, round))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	if starting {
 		time.AfterFunc(after, func() { cmd.Process.Kill() })
 	}
@@ -273,9 +263,7 @@ func writeAndKill(t *testing.T, dir string, round int, starting bool, after time
 		if err == io.EOF {
 			break // a line without a newline is an incomplete acknowledgement
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if lines = append(lines, strings.TrimSuffix(line, "\n")); len(lines) == 1 && !starting {
 			time.AfterFunc(after, func() { cmd.Process.Kill() })
 		}

@@ -16,14 +16,13 @@ import (
 	"kelson.dev/apiserver/store/archive"
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 func open(t testing.TB, dir string) store.Backend {
 	t.Helper()
 	b, err := disk.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return b
 }
 
@@ -34,14 +33,8 @@ func TestStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) *store.Store {
 				b, err := disk.OpenWith(t.TempDir(), opts)
-				if err != nil {
-					t.Fatal(err)
-				}
-				s, err := store.Open(store.Config{Backend: b, Retain: 500})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { s.Close() })
+				require.NoError(t, err)
+				s := storetest.New(t, store.Config{Backend: b, Retain: 500})
 				return s
 			})
 		})
@@ -67,9 +60,7 @@ func TestOneAtATime(t *testing.T) {
 	if !errors.Is(err, store.ErrLocked) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("second open: %v", err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.Close())
 	open(t, dir).Close()
 }
 
@@ -79,9 +70,7 @@ func TestDirectoryIsPrivate(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	s, err := openStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	if _, err := s.Commit(t.Context(), store.Op{Key: crashKey(0, 0, ""), Data: []byte(`{"metadata":{}}`)}); err != nil {
 		t.Fatal(err)
@@ -107,12 +96,8 @@ func TestNoFilesWithoutWrites(t *testing.T) {
 	dir := t.TempDir()
 	for range 3 {
 		s, err := openStore(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
 	}
 	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 1 {
 		t.Error(files)
@@ -121,14 +106,10 @@ func TestNoFilesWithoutWrites(t *testing.T) {
 
 func TestWrongDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	with := func(name string, content []byte) string {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 		return dir
 	}
 	const state = "00000000000000000007.state"
@@ -159,34 +140,25 @@ func TestCheckpoints(t *testing.T) {
 	opts := disk.Options{CheckpointBytes: 10_000}
 	reopen := func() *store.Store {
 		b, err := disk.OpenWith(dir, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s, err := store.Open(store.Config{Backend: b})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return s
 	}
 	s := reopen()
 	for i := range 2000 {
 		op := store.Op{Key: crashKey(i%10, 0, ""), Data: fmt.Appendf(nil, `{"metadata":{},"payload":"%0200d"}`, i),
 			Expect: store.AnyRevision}
-		if _, err := s.Commit(t.Context(), op); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Commit(t.Context(), op)
+		require.NoError(t, err)
 	}
 	want := fmt.Sprint(contentOf(s))
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Close())
 	size := int64(0)
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	for _, f := range files {
 		info, err := os.Stat(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		size += info.Size()
 	}
 	// of the half million bytes written, some are newer than the last checkpoint
@@ -212,26 +184,19 @@ func contentOf(s *store.Store) map[store.Key]string {
 // revision, so that no revision is used twice and old watches start again.
 func TestRestore(t *testing.T) {
 	from, err := openStore(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer from.Close()
 	for i := range 50 {
-		if _, err := from.Commit(t.Context(), store.Op{Key: crashKey(i, 0, ""), Data: []byte(`{"metadata":{}}`)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = from.Commit(t.Context(), store.Op{Key: crashKey(i, 0, ""), Data: []byte(`{"metadata":{}}`)})
+		require.NoError(t, err)
 	}
 	var backup bytes.Buffer
 	sn := from.Snapshot()
-	if err := archive.Write(t.Context(), &backup, sn.Revision(), sn.Records()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, archive.Write(t.Context(), &backup, sn.Revision(), sn.Records()))
 	// A client has seen a write that came after the backup, and that the restored state therefore
 	// lacks.
 	later, err := from.Commit(t.Context(), store.Op{Key: crashKey(50, 0, ""), Data: []byte(`{"metadata":{}}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const ahead = 1000
 	dir := filepath.Join(t.TempDir(), "new")
 	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()[:backup.Len()-1]), 0); !errors.Is(err,
@@ -244,17 +209,13 @@ func TestRestore(t *testing.T) {
 			t.Errorf("revisions after %d would wrap around: %v", ahead, err)
 		}
 	}
-	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead))
 	if err := disk.Restore(dir, bytes.NewReader(backup.Bytes()), ahead); err == nil ||
 		!strings.Contains(err.Error(), "already contains a store") {
 		t.Errorf("a second restore: %v", err)
 	}
 	to, err := openStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer to.Close()
 	before := contentOf(from)
 	delete(before, crashKey(50, 0, ""))

@@ -19,6 +19,7 @@ import (
 	"kelson.dev/apiserver/store/archive"
 	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 )
 
 // faultRun is a store over a lossy file system, and its acknowledged writes.
@@ -277,13 +278,9 @@ func TestTooManyOpenFiles(t *testing.T) {
 	files := &scarce{lossy: newLossy(rand.New(rand.NewPCG(1, 1)))}
 	for i, none := range []*atomic.Bool{&files.noFile, &files.noDir} {
 		b, err := OpenWith("/data", Options{files: files, mark: time.Hour, Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s, err := store.Open(store.Config{Backend: b, Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if n := s.Snapshot().Count("things", ""); n != 5*i {
 			t.Errorf("%d objects, want %d\n%s", n, 5*i, files)
 		}
@@ -406,17 +403,11 @@ func TestFlippedBits(t *testing.T) {
 	refused, cut := 0, 0
 	seeds(t, 100, func(t *testing.T, seed uint64) {
 		w := newFaultRun(t, seed)
-		if err := w.open(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.open())
 		// The last unit is separate, so that the loss of only this unit can be recognized.
-		if err := w.write(20 + w.rand.IntN(60)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.write(20+w.rand.IntN(60)))
 		before := maps.Clone(w.acked)
-		if err := w.write(1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.write(1))
 		inOrder := w.rand.IntN(2) == 0
 		w.files.setPower(inOrder)
 		w.store.Close()
@@ -475,12 +466,8 @@ func TestMissingLog(t *testing.T) {
 	w := newFaultRun(t, 1)
 	w.every = 1 << 20
 	for range 3 { // one log each
-		if err := w.open(); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.write(1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.open())
+		require.NoError(t, w.write(1))
 		w.store.Close()
 	}
 	var logs []string

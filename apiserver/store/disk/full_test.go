@@ -15,6 +15,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/disk"
+	"kelson.dev/internal/require"
 )
 
 // small mounts a file system of the given size in bytes.
@@ -52,13 +53,9 @@ func TestFullDisk(t *testing.T) {
 			dir := small(t, 2<<20)
 			data := filepath.Join(dir, "data")
 			s, err := quiet(data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() { s.Close() }()
-			if err := put(t, s, "first", size); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, put(t, s, "first", size))
 			acked := map[string]bool{"first": true}
 			for round := range 3 {
 				fill(t, filepath.Join(dir, "ballast"))
@@ -72,9 +69,7 @@ func TestFullDisk(t *testing.T) {
 					}
 				}
 				same(t, s, acked)
-				if err := os.Remove(filepath.Join(dir, "ballast")); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.Remove(filepath.Join(dir, "ballast")))
 				if round == 1 { // no writes
 					for until := time.Now().Add(time.Minute); s.Failed() != nil && time.Now().Before(until); {
 						time.Sleep(10 * time.Millisecond)
@@ -92,9 +87,7 @@ func TestFullDisk(t *testing.T) {
 				if round == 2 {
 					continue
 				}
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, s.Close())
 				if s, err = quiet(data); err != nil {
 					t.Fatal(err)
 				}
@@ -108,9 +101,7 @@ func TestFullDisk(t *testing.T) {
 func fill(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	for block := make([]byte, 64<<10); ; {
 		if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
@@ -139,15 +130,9 @@ func same(t *testing.T, s *store.Store, want map[string]bool) {
 func keep(t *testing.T, data string) {
 	t.Helper()
 	s, err := quiet(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := put(t, s, "kept", 100); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, put(t, s, "kept", 100))
+	require.NoError(t, s.Close())
 }
 
 // A start on a full disk fails or serves the stored state; it loses nothing.
@@ -157,9 +142,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	keep(t, data)
 	fill(t, filepath.Join(dir, "ballast"))
 	s, err := quiet(data)
-	if err != nil {
-		t.Fatalf("reading needs no space: %v", err)
-	}
+	require.NoErrorf(t, err, "reading needs no space")
 	defer s.Close()
 	same(t, s, map[string]bool{"kept": true})
 	for range 3 {
@@ -167,9 +150,7 @@ func TestStartOnFullDisk(t *testing.T) {
 			t.Fatalf("a new log on a full disk: %v", err)
 		}
 	}
-	if err := os.Remove(filepath.Join(dir, "ballast")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(dir, "ballast")))
 	if err := put(t, s, "kept", 200); err != nil {
 		t.Error(err)
 	}
@@ -181,9 +162,7 @@ func TestCheckReadOnly(t *testing.T) {
 	dir := small(t, 1<<20)
 	data := filepath.Join(dir, "data")
 	keep(t, data)
-	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	if r, err := disk.Check(data); err != nil || r.Objects != 1 {
 		t.Errorf("%+v %v", r, err)
 	}

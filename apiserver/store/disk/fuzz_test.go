@@ -11,6 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // directory is a file system with a data directory of these files.
@@ -30,9 +31,7 @@ func directory(contents map[string][]byte) *lossy {
 func FuzzDirectory(f *testing.F) {
 	read := func(revision uint64, suffix string) []byte {
 		content, err := os.ReadFile(filepath.Join("testdata", "format1", fileName(revision, suffix)))
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		return content
 	}
 	state, next, log := read(19, stateSuffix), read(19, logSuffix), read(21, logSuffix)
@@ -94,9 +93,7 @@ func FuzzUpgrade(f *testing.F) {
 	for _, n := range []int{0, 3, 40} {
 		name := filepath.Join(f.TempDir(), oldFile)
 		db, err := bolt.Open(name, 0o600, &bolt.Options{PageSize: 1 << 10, NoSync: true, NoGrowSync: true})
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		err = db.Update(func(tx *bolt.Tx) error {
 			metadata, err := tx.CreateBucket([]byte("store"))
 			if err != nil {
@@ -110,14 +107,10 @@ func FuzzUpgrade(f *testing.F) {
 			}
 			return err
 		})
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		db.Close()
 		content, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		f.Add(content)
 	}
 	f.Add([]byte{})

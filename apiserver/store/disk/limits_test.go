@@ -9,6 +9,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/archive"
+	"kelson.dev/internal/require"
 )
 
 // The limits of a store are below those of the files, so that what a store accepts can be read:
@@ -20,13 +21,10 @@ const _ = uint(archive.MaxBlock - 2*store.MaxUnit)
 func TestLimits(t *testing.T) {
 	dir := t.TempDir()
 	backend, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b := backend.(*Backend)
-	if _, err := b.Load(func(store.Record) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Load(func(store.Record) error { return nil })
+	require.NoError(t, err)
 	data := append(append([]byte(`{"metadata":{},"x":"`), bytes.Repeat([]byte("x"), 1<<20)...), `"}`...)
 	var batch []store.Record
 	for i := range uint64(archive.MaxBlock>>20 + 1) {
@@ -47,9 +45,7 @@ func TestLimits(t *testing.T) {
 		archive.ErrTooLarge) {
 		t.Errorf("a state with a record of 1 GiB: %v", err)
 	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Close())
 	if report, err := Check(dir); err != nil || report.Objects != 1 || report.Revision != 2 {
 		t.Errorf("%v, %v", report, err)
 	}

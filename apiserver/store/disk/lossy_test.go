@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -181,11 +182,7 @@ func (l *lossy) List(dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for name := range d.now {
-		names = append(names, name)
-	}
-	return names, nil
+	return slices.Collect(maps.Keys(d.now)), nil
 }
 
 func (l *lossy) Lock(name string) (io.Closer, error) {

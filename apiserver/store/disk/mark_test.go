@@ -15,6 +15,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/disk"
+	"kelson.dev/internal/require"
 )
 
 // written creates a directory with two logs of three writes each.
@@ -23,18 +24,12 @@ func written(t *testing.T) (dir string, revision uint64) {
 	dir = t.TempDir()
 	for _, names := range [][]string{{"a", "b", "c"}, {"d", "e", "f"}} {
 		s, err := quiet(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, name := range names {
-			if err := put(t, s, name, 100); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, put(t, s, name, 100))
 		}
 		revision = s.Snapshot().Revision()
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Close())
 	}
 	return dir, revision
 }
@@ -82,9 +77,7 @@ func TestMissingEndOfLogIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, revision := written(t)
-			if err := test.lose(dir); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, test.lose(dir))
 			r, err := disk.Check(dir)
 			if err != nil || r.Missing() != test.lost || r.Acknowledged != revision ||
 				!strings.Contains(r.String(), test.report) {
@@ -92,13 +85,9 @@ func TestMissingEndOfLogIsReported(t *testing.T) {
 			}
 			var log bytes.Buffer
 			b, err := disk.OpenWith(dir, disk.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			s, err := store.Open(store.Config{Backend: b})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got := log.String(); test.report == "" && got != "" || !strings.Contains(got, test.report) {
 				t.Errorf("the start logs %q", got)
 			}
@@ -117,13 +106,9 @@ func TestMissingEndOfLogIsReported(t *testing.T) {
 			if _, err := s.Watch("things", revision-1); !errors.Is(err, store.ErrCompacted) {
 				t.Errorf("an earlier watch: %v", err)
 			}
-			if err := put(t, s, "new", 100); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, put(t, s, "new", 100))
 			want["new"] = true
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Close())
 			if r, err := disk.Check(dir); err != nil || r.Missing() != 0 || r.Revision != revision+1 {
 				t.Errorf("after the next write: %s, %v", r, err)
 			}
@@ -140,13 +125,9 @@ func TestMissingEndOfLogIsReported(t *testing.T) {
 func TestMarkOfAnOpenStore(t *testing.T) {
 	dir := t.TempDir()
 	s, err := quiet(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
-	if err := put(t, s, "a", 100); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, put(t, s, "a", 100))
 	name := filepath.Join(dir, "mark")
 	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		if content, err := os.ReadFile(name); err == nil && len(content) == 32 && content[12] == 2 {
@@ -160,16 +141,12 @@ func TestMarkOfAnOpenStore(t *testing.T) {
 func TestDamagedMark(t *testing.T) {
 	for _, content := range []string{"", "x", strings.Repeat("x", 32), strings.Repeat("\x00", 100)} {
 		dir, revision := written(t)
-		if err := os.WriteFile(filepath.Join(dir, "mark"), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "mark"), []byte(content), 0o600))
 		if r, err := disk.Check(dir); err != nil || r.Missing() != 0 || r.Revision != revision {
 			t.Errorf("%q: %s, %v", content, r, err)
 		}
 		s, err := quiet(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		s.Close()
 	}
 }

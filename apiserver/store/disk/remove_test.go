@@ -15,6 +15,7 @@ import (
 	"kelson.dev/apiserver/store/archive"
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 // number and sum encode like package archive.
@@ -37,22 +38,17 @@ func oversizedState(t *testing.T, dir string, revision uint64, small, large stor
 	header := append(number(archive.Version, 4), number(revision, 8)...)
 	end := number(2, 8)
 	f, err := os.Create(filepath.Join(dir, fmt.Sprintf("%020d.state", revision)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	for _, part := range [][]byte{[]byte("KELSONST"), header, number(uint64(archive.Sum(header)), 4), []byte("KBLK"),
 		length, number(uint64(sum), 4), begin} {
-		if _, err := f.Write(part); err != nil {
-			t.Fatal(err)
-		}
+		_, err = f.Write(part)
+		require.NoError(t, err)
 	}
-	if _, err := f.Seek(size, io.SeekCurrent); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write(bytes.Join([][]byte{[]byte("KEND"), end, number(uint64(archive.Sum(end)), 4)}, nil)); err != nil {
-		t.Fatal(err)
-	}
+	_, err = f.Seek(size, io.SeekCurrent)
+	require.NoError(t, err)
+	_, err = f.Write(bytes.Join([][]byte{[]byte("KEND"), end, number(uint64(archive.Sum(end)), 4)}, nil))
+	require.NoError(t, err)
 }
 
 func thing(name string) store.Key {
@@ -63,12 +59,8 @@ func emptyDirectory(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	b, err := disk.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, b.Close())
 	return dir
 }
 
@@ -102,9 +94,7 @@ func TestRemoveAnOversizedObject(t *testing.T) {
 		t.Fatalf("%v, %v", report, err)
 	}
 	s, err := openStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	if obj := s.Snapshot().Get(thing("small")); obj == nil || string(obj.Data) != string(small.Data) {
 		t.Error("the other object is missing")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // Replay repeats the writes after a revision as long as KeepAfter keeps their logs, including
@@ -21,40 +22,31 @@ func TestReplay(t *testing.T) {
 		}
 		open := func() *Backend {
 			b, err := OpenWith(dir, opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return b.(*Backend)
 		}
 		written := open()
 		s, err := store.Open(store.Config{Backend: written})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var revisions []uint64
 		for i := range 200 {
 			objects, err := s.Commit(t.Context(),
 				store.Op{Key: store.Key{Resource: "pods", Namespace: "default", Name: "web"}, Expect: store.AnyRevision,
 					Data: fmt.Appendf(nil, `{"metadata":{},"i":"%0100d"}`, i)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			revisions = append(revisions, objects[0].Revision)
 			// On a busy machine, the test would otherwise end before a checkpoint removes logs.
 			for written.checkpointing.Load() {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Close())
 		b := open()
 		if _, err := b.Replay(0, nil); err == nil {
 			t.Error("replayed before Load")
 		}
-		if _, err := b.Load(func(store.Record) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		_, err = b.Load(func(store.Record) error { return nil })
+		require.NoError(t, err)
 		var got []uint64
 		complete, err := b.Replay(after, func(r store.Record, _ time.Time) error {
 			got = append(got, r.Revision)
@@ -73,8 +65,6 @@ func TestReplay(t *testing.T) {
 		if complete, err := b.Replay(revisions[199], nil); !complete || err != nil {
 			t.Error("nothing to replay:", complete, err)
 		}
-		if err := b.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Close())
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/archive"
 	"kelson.dev/apiserver/store/disk"
+	"kelson.dev/internal/require"
 )
 
 const oldName = "kelson.db"
@@ -25,9 +26,7 @@ const oldName = "kelson.db"
 func writeOld(t testing.TB, dir string, revision uint64, records ...store.Record) {
 	t.Helper()
 	db, err := bolt.Open(filepath.Join(dir, oldName), 0o600, &bolt.Options{NoSync: true, NoFreelistSync: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	table := crc32.MakeTable(crc32.Castagnoli)
 	put := func(tx *bolt.Tx, records []store.Record) error {
 		objects, err := tx.CreateBucketIfNotExists([]byte("objects"))
@@ -48,9 +47,7 @@ func writeOld(t testing.TB, dir string, revision uint64, records ...store.Record
 	half := len(records) / 2 // two transactions, so that both meta pages are used
 	err = db.Update(func(tx *bolt.Tx) error { return put(tx, records[:half]) })
 	err = errors.Join(err, db.Update(func(tx *bolt.Tx) error { return put(tx, records[half:]) }), db.Close())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func oldRecords(n int) (all []store.Record) {
@@ -75,9 +72,7 @@ func TestUpgrade(t *testing.T) {
 			revision := uint64(n + 9)
 			writeOld(t, dir, revision, records...)
 			// A start that failed leaves the lock.
-			if err := os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600))
 			if r, err := disk.Check(dir); err == nil || !strings.Contains(err.Error(), "first format") {
 				t.Errorf("a check before the upgrade: %v %v", r, err)
 			}
@@ -87,9 +82,7 @@ func TestUpgrade(t *testing.T) {
 			}
 			for round := range 4 {
 				s, err := openStore(dir)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if got := contentOf(s); !maps.Equal(got, want) || s.Snapshot().Revision() != revision {
 					t.Fatalf("round %d: %d objects at %d, want %d at %d", round, len(got), s.Snapshot().Revision(),
 						len(want), revision)
@@ -97,20 +90,14 @@ func TestUpgrade(t *testing.T) {
 				if round == 1 { // later writes go to the new format
 					objects, err := s.Commit(t.Context(),
 						store.Op{Key: store.Key{Resource: "things", Name: "new"}, Data: []byte(`{"metadata":{}}`)})
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					revision = objects[0].Revision
 					want = contentOf(s)
 				}
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, s.Close())
 				if round == 2 { // as if a crash had lost the rename of the file
-					if err := os.Rename(filepath.Join(dir, oldName+".upgraded"),
-						filepath.Join(dir, oldName)); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, os.Rename(filepath.Join(dir, oldName+".upgraded"),
+						filepath.Join(dir, oldName)))
 				}
 			}
 			if _, err := os.Stat(filepath.Join(dir, oldName+".upgraded")); err != nil {
@@ -126,17 +113,13 @@ func TestUpgradeOfDamage(t *testing.T) {
 	writeOld(t, dir, 50, oldRecords(20)...)
 	name := filepath.Join(dir, oldName)
 	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bad := bytes.Replace(whole, []byte(`"long":"x`), []byte(`"long":"z`), -1)
 	if bytes.Equal(bad, whole) {
 		t.Fatal("nothing to damage")
 	}
 	for what, content := range map[string][]byte{"another byte": bad, "half of it": whole[:len(whole)/2]} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, content, 0o600))
 		if s, err := openStore(dir); !errors.Is(err, archive.ErrDamaged) || !strings.Contains(err.Error(), oldName) {
 			t.Errorf("%s: %v", what, err)
 			if err == nil {
@@ -147,19 +130,13 @@ func TestUpgradeOfDamage(t *testing.T) {
 			t.Errorf("%s: the file was changed: %v", what, err)
 		}
 	}
-	if err := os.WriteFile(name, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, whole, 0o600))
 	other, err := bolt.Open(name, 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := openStore(dir); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("open while another process has the file: %v", err)
 	}
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, other.Close())
 	if s, err := openStore(dir); err != nil {
 		t.Error(err)
 	} else {
@@ -171,17 +148,13 @@ func TestUpgradeOfDamage(t *testing.T) {
 // change: any later format must read them, too.
 func TestFormat(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "format1"))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "format1"))))
 	if r, err := disk.Check(dir); err != nil ||
 		r.String() != "sound: 24 objects at revision 39; state at revision 19, 1169 bytes; 3 logs since, 20 write batches, 1823 bytes" {
 		t.Errorf("%v, %v", r, err)
 	}
 	s, err := openStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer s.Close()
 	var names []string
 	for obj := range s.Snapshot().Scan("things", "", store.Key{}) {

@@ -10,6 +10,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 )
 
 // Reopen opens a backend over the same storage again. The previous one is closed.
@@ -32,14 +33,10 @@ func RunBackend(t *testing.T, storage func(t *testing.T) Reopen) {
 			var open *store.Store
 			test.run(t, func() *store.Store {
 				if open != nil {
-					if err := open.Close(); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, open.Close())
 				}
 				b, err := reopen()
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if open, err = store.Open(store.Config{Backend: b}); err != nil {
 					t.Fatal(err)
 				}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // Fill opens an empty backend, appends each record as a batch, and closes the backend. Unlike a
@@ -11,18 +12,11 @@ import (
 func Fill(t testing.TB, open func() (store.Backend, error), records ...store.Record) {
 	t.Helper()
 	b, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Load(func(store.Record) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	_, err = b.Load(func(store.Record) error { return nil })
+	require.NoError(t, err)
 	for _, r := range records {
-		if err := b.Append([]store.Record{r}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, b.Append([]store.Record{r}))
 	}
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Close())
 }

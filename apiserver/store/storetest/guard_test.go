@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // errorRecorder is a testing.TB that records errors.
@@ -49,9 +50,7 @@ func TestGuard(t *testing.T) {
 		}, false},
 	} {
 		s, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		recorder := &errorRecorder{TB: t}
 		g := newGuard(recorder, s)
 		s.Inspect(func(sn *store.Snapshot, events []*store.Event) { g.published(sn, test.published(events)) })

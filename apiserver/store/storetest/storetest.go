@@ -22,11 +22,21 @@ import (
 	"testing/synctest"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // Open opens a new, empty store for a test and closes it when the test ends. A Config.Retain of a
 // few hundred keeps the suite fast: a part of it writes until the log drops events.
 type Open func(t *testing.T) *store.Store
+
+// New opens a store that closes when the test ends.
+func New(t testing.TB, cfg store.Config) *store.Store {
+	t.Helper()
+	s, err := store.Open(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
 
 // test is one rule of the contract.
 type test struct {
@@ -109,18 +119,14 @@ func put(t *testing.T, s *store.Store, k store.Key, data []byte) *store.Object {
 func commit(t *testing.T, s *store.Store, ops ...store.Op) []*store.Object {
 	t.Helper()
 	objs, err := s.Commit(context.Background(), ops...)
-	if err != nil {
-		t.Fatalf("commit: %v", err)
-	}
+	require.NoErrorf(t, err, "commit")
 	return objs
 }
 
 func watch(t *testing.T, s *store.Store, resource string, after uint64) *store.Cursor {
 	t.Helper()
 	c, err := s.Watch(resource, after)
-	if err != nil {
-		t.Fatalf("watch %q after %d: %v", resource, after, err)
-	}
+	require.NoErrorf(t, err, "watch %q after %d", resource, after)
 	return c
 }
 
@@ -129,9 +135,7 @@ func drain(t *testing.T, c *store.Cursor) (all []*store.Event, revision uint64) 
 	t.Helper()
 	for {
 		events, r, err := c.Next()
-		if err != nil {
-			t.Fatalf("next: %v", err)
-		}
+		require.NoErrorf(t, err, "next")
 		if revision = r; len(events) == 0 {
 			return all, revision
 		}

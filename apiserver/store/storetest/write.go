@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 )
 
 // Create, update and delete take successive revisions and cause one event each, with the previous
@@ -201,9 +202,7 @@ func testClose(t *testing.T, s *store.Store) {
 	c, idle := watch(t, s, "", sn.Revision()), watch(t, s, "others", sn.Revision())
 	woken := idle.Ready()
 	put(t, s, key("a"), object("u", "2"))
-	if err := s.Close(); err != nil {
-		t.Fatalf("close: %v", err)
-	}
+	require.NoErrorf(t, s.Close(), "close")
 	<-woken
 	if _, _, err := idle.Next(); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("next: %v", err)

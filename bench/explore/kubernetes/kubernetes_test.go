@@ -11,6 +11,7 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/klog/v2"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
@@ -69,9 +70,7 @@ func TestControllers(t *testing.T) {
 			}
 			report, err := explore.Explore(t, r.scenario(),
 				explore.Options{For: *limit, OneFault: true, UntilAlarm: *one, Kinds: tried})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			t.Log(report.Summary())
 			for _, a := range report.Alarms {
 				t.Logf("%s\nfaults: %s\n%s", a, a.Plan, strings.Join(a.Steps, "\n"))

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/child"
+	"kelson.dev/internal/require"
 )
 
 // TestMain also is the program that the tests start.
@@ -54,13 +55,9 @@ func start(t *testing.T, ctx context.Context, role string) (*child.Group, *bufio
 	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), "CHILD="+role)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	group, err := child.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = group.Kill() })
 	lines := bufio.NewReader(out)
 	if line, err := lines.ReadString('\n'); strings.TrimSpace(line) != "ready" {
@@ -71,9 +68,7 @@ func start(t *testing.T, ctx context.Context, role string) (*child.Group, *bufio
 
 func TestGroupIsKilled(t *testing.T) {
 	group, lines := start(t, t.Context(), "parent")
-	if err := group.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, group.Kill())
 	// The output ends only when the grandchild has ended too.
 	if rest, err := io.ReadAll(lines); err != nil || len(rest) > 0 {
 		t.Fatalf("%q: %v", rest, err)
@@ -97,15 +92,11 @@ func TestContextTerminatesGroup(t *testing.T) {
 
 func TestFileIsPassed(t *testing.T) {
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer read.Close()
 	cmd := exec.Command(os.Args[0])
 	number, err := child.Pass(cmd, write)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cmd.Env = append(os.Environ(), "CHILD=writer", "NUMBER="+number)
 	out, err := cmd.CombinedOutput()
 	write.Close()

@@ -10,7 +10,9 @@ import (
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/cmd/kelson/internal/dev/devlog"
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/trace"
 )
 
@@ -18,19 +20,13 @@ import (
 // writes of Leases, are not logged.
 func TestWritesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := storetest.New(t, store.Config{})
 		kinds := resource.NewRegistry(&resource.Resource{Plural: "pods", Singular: "pod", Kind: "Pod",
 			Namespaced: true})
 		var out bytes.Buffer
 		a := devlog.New(&out, kinds)
 		cursor, err := s.Watch("", s.Snapshot().Revision())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		write := func(resource, name, data string) {
 			t.Helper()
 			op := store.Op{Key: store.Key{Resource: resource, Namespace: "default", Name: name},
@@ -42,9 +38,7 @@ func TestWritesAreLogged(t *testing.T) {
 				t.Fatal(err)
 			}
 			events, _, err := cursor.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, e := range events {
 				a.Event(e)
 			}
@@ -110,9 +104,7 @@ func TestOutputIsLoggedLineByLine(t *testing.T) {
 	fmt.Fprint(w, "one\r\ntw")
 	fmt.Fprint(w, "o\n\nthr")
 	fmt.Fprint(w, "ee")
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	var got []string
 	for line := range strings.Lines(out.String()) {
 		_, text, _ := strings.Cut(line, "│ ")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/dns"
+	"kelson.dev/internal/require"
 )
 
 // The address is the tenth of the range, as in kubeadm.
@@ -34,15 +35,11 @@ func TestAddress(t *testing.T) {
 func TestObjects(t *testing.T) {
 	objects, err := dns.Addon{Address: netip.MustParseAddr("fd00::a"), Domain: "example.test",
 		Image: "kelson.local/kelson-dns:1"}.Objects()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var all strings.Builder
 	for _, obj := range objects {
 		content, err := obj.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all.Write(content)
 	}
 	for _, want := range []string{`"clusterIP":"fd00::a"`, `kubernetes example.test in-addr.arpa`,

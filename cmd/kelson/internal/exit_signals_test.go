@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/internal/require"
 )
 
 // The first signal asks a command to end, and the second one ends it, even if the command was
@@ -29,21 +30,15 @@ func TestSecondSignalEndsProcess(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestSecondSignalEndsProcess$")
 	cmd.Env = append(os.Environ(), "COMMAND=true")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	defer cmd.Process.Kill()
 	lines := bufio.NewReader(out)
 	for _, want := range []string{"started\n", "asked to end\n"} {
 		if line, err := lines.ReadString('\n'); line != want {
 			t.Fatalf("%q, %v, want %q", line, err, want)
 		}
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	}
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 128+int(syscall.SIGINT) {

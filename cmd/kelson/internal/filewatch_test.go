@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kelson.dev/cmd/kelson/internal/filewatch"
+	"kelson.dev/internal/require"
 )
 
 // Changed, new and removed source files are reported. Tests, output folders and writes of the same
@@ -17,19 +18,13 @@ func TestChangesOfContentAreReported(t *testing.T) {
 	write := func(name, text string) {
 		t.Helper()
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	write("api/v1/types.go", "package v1")
 	write("bin/manager.go", "package x")
 	w, err := filewatch.Watch(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer w.Close()
 	want := func(names ...string) {
 		t.Helper()
@@ -53,8 +48,6 @@ func TestChangesOfContentAreReported(t *testing.T) {
 	want("api/v1/types.go")
 	write("new/folder/a.go", "package a")
 	want("new/folder/a.go")
-	if err := os.Remove(filepath.Join(dir, "new/folder/a.go")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(dir, "new/folder/a.go")))
 	want("new/folder/a.go")
 }

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/kubeconfig"
+	"kelson.dev/internal/require"
 )
 
 // An error about a missing kubeconfig names the file and the remedy.
 func TestErrors(t *testing.T) {
 	missing, empty := filepath.Join(t.TempDir(), "missing"), filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	t.Setenv("KUBERNETES_SERVICE_HOST", "") // not in a pod
 	for _, test := range []struct{ variable, file, context, want string }{
 		{missing, "", "", "no cluster is configured in " + missing + ": pass --kubeconfig, or set KUBECONFIG"},

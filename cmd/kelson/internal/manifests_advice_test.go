@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/internal/require"
 )
 
 const shopDefinition = `
@@ -33,9 +34,7 @@ func TestAdvice(t *testing.T) {
 	object := func(text string) *unstructured.Unstructured {
 		t.Helper()
 		obj := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal([]byte(text), &obj.Object))
 		return obj
 	}
 	undeclared := func(path string) error {

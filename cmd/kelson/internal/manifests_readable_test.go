@@ -1,13 +1,13 @@
 package internal_test
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/internal/require"
 )
 
 // A broken file, or a kustomization that lists a missing one, does not hide the other samples.
@@ -37,15 +37,7 @@ func TestReadableSamples(t *testing.T) {
 			"more/kustomization.yaml": "resources: [c.yaml]"}, []string{"c"}, []string{"b.yaml does not exist"}},
 	} {
 		dir := t.TempDir()
-		for name, text := range test.files {
-			file := filepath.Join(dir, "config", "samples", name)
-			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
+		require.Files(t, filepath.Join(dir, "config", "samples"), test.files)
 		all, err := manifests.ReadableSamples(dir)
 		var names []string
 		for _, obj := range all {

@@ -18,6 +18,7 @@ import (
 
 	"kelson.dev/cmd/kelson/internal/deploy/pack"
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/internal/require"
 )
 
 // render renders a chart as helm template does, with text/template, sprig and toYaml: make helm
@@ -25,9 +26,7 @@ import (
 func render(t *testing.T, files pack.Files, namespace string, set map[string]any) map[string]map[string]any {
 	t.Helper()
 	var values map[string]any
-	if err := yaml.Unmarshal(files["values.yaml"], &values); err != nil {
-		t.Fatalf("values.yaml: %v", err)
-	}
+	require.NoErrorf(t, yaml.Unmarshal(files["values.yaml"], &values), "values.yaml")
 	maps.Copy(values, set)
 	funcs := sprig.TxtFuncMap()
 	funcs["toYaml"] = func(v any) (string, error) {
@@ -116,14 +115,10 @@ func TestChartEqualsInstaller(t *testing.T) {
 				o := operator(t, text)
 				o.Image = image
 				installer, err := pack.Installer(o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				want := decode(t, installer)
 				files, err := pack.Chart(o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				got := render(t, files, "sys", nil)
 				for key, obj := range got {
 					if annotations, _, _ := unstructured.NestedMap(obj, "metadata",
@@ -154,9 +149,7 @@ func TestChartEqualsInstaller(t *testing.T) {
 // project's wherever it stands.
 func TestChartValues(t *testing.T) {
 	files, err := pack.Chart(operator(t, operators["another workload"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := render(t, files, "there", map[string]any{"replicas": int64(0), "args": []any{"--new"},
 		"nodeSelector": map[string]any{"a": "b"}, "priorityClassName": "high"})
 	containers, _, _ := unstructured.NestedSlice(got["Deployment there/m"], "spec", "template", "spec", "containers")
@@ -208,13 +201,10 @@ func operator(t *testing.T, text string) pack.Operator {
 	o := pack.Operator{Name: "op", Version: "0.1.0"}
 	for _, document := range strings.Split(text, "\n---\n") {
 		obj := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &obj.Object); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal([]byte(document), &obj.Object))
 		o.Objects = append(o.Objects, obj)
 	}
-	if _, err := (manifests.Objects)(o.Objects).YAML(); err != nil {
-		t.Fatal(err)
-	}
+	_, err := (manifests.Objects)(o.Objects).YAML()
+	require.NoError(t, err)
 	return o
 }

@@ -13,6 +13,7 @@ import (
 
 	"kelson.dev/cmd/kelson/internal/deploy/pack"
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/internal/require"
 )
 
 // welcome is a small operator.
@@ -38,9 +39,7 @@ func welcome(t *testing.T) pack.Operator {
 			name: welcome-webhook-role}, subjects: [{kind: ServiceAccount, name: manager, namespace: welcome-system}]}`,
 	} {
 		obj := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal([]byte(text), &obj.Object))
 		o.Objects = append(o.Objects, obj)
 	}
 	return o
@@ -62,9 +61,7 @@ func wantContains(t *testing.T, files pack.Files, name string, parts ...string) 
 // The chart has values for the settings of the operator, and Helm creates its namespace.
 func TestChart(t *testing.T) {
 	files, err := pack.Chart(welcome(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	wantContains(t, files, "values.yaml", "repository: registry.example:5000/welcome\n", "tag: v1\n")
 	wantContains(t, files, "templates/crds/as.example.com.yaml", "{{- if .Values.crds.install }}",
 		`not a {{ "{{" }} template {{ "}}" }}`, "helm.sh/resource-policy")
@@ -84,9 +81,7 @@ func TestChart(t *testing.T) {
 // The bundle describes the operator, its roles, kinds and webhooks for OLM.
 func TestBundle(t *testing.T) {
 	files, err := pack.Bundle(welcome(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	wantContains(t, files, "manifests/welcome.clusterserviceversion.yaml", "serviceAccountName: manager\n",
 		"image: registry.example:5000/welcome:v1\n",
 		"name: welcome.v0.1.0\n", "webhookPath: /mutate\n", "type: MutatingWebhook\n", "- as\n", "alm-examples: '[]'\n")
@@ -130,15 +125,9 @@ func TestWrite(t *testing.T) {
 		}
 		return string(data)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "mine"), []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := (pack.Files{"a/b": []byte("1"), "c": []byte("2")}).Write(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := (pack.Files{"c": []byte("3")}).Write(dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine"), []byte("mine"), 0o600))
+	require.NoError(t, (pack.Files{"a/b": []byte("1"), "c": []byte("2")}).Write(dir))
+	require.NoError(t, (pack.Files{"c": []byte("3")}).Write(dir))
 	if _, err := os.Stat(filepath.Join(dir, "a/b")); err == nil || read("c") != "3" || read("mine") != "mine" {
 		t.Errorf("a/b: %v; c: %s; mine: %s", err, read("c"), read("mine"))
 	}
@@ -147,9 +136,7 @@ func TestWrite(t *testing.T) {
 		read("c") != "3" || read("mine") != "mine" {
 		t.Errorf("%v; c: %s; mine: %s", err, read("c"), read("mine"))
 	}
-	if err := os.WriteFile(filepath.Join(dir, ".kelson-package"), []byte("../mine\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".kelson-package"), []byte("../mine\n"), 0o600))
 	if err := (pack.Files{"c": []byte("5")}).Write(dir); err == nil ||
 		!strings.Contains(err.Error(), "../mine is not a path below") {
 		t.Error(err)

@@ -11,6 +11,7 @@ import (
 
 	"kelson.dev/console/internal/cluster"
 	"kelson.dev/console/internal/web"
+	"kelson.dev/internal/require"
 )
 
 // eventJSON returns an Event that was last seen a number of seconds after the epoch.
@@ -20,9 +21,7 @@ func eventJSON(t *testing.T, uid, seconds int) json.RawMessage {
 		"metadata":      map[string]any{"uid": fmt.Sprint(uid)},
 		"lastTimestamp": time.Unix(int64(seconds), 0).UTC().Format(time.RFC3339), "message": fmt.Sprint(seconds),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return data
 }
 
@@ -37,12 +36,8 @@ func TestNewestEventsAreKept(t *testing.T) {
 		items = append(items, eventJSON(t, i, i))
 	}
 	list, err := json.Marshal(map[string]any{"items": items})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := receiver.Page(list, true, true); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, receiver.Page(list, true, true))
 	check := func(kept, oldest, newest int) {
 		t.Helper()
 		events := v.Snapshot().Events
@@ -58,9 +53,7 @@ func TestNewestEventsAreKept(t *testing.T) {
 	check(maxEvents, 10, maxEvents+9)
 	event := func(uid, seconds int) {
 		t.Helper()
-		if err := receiver.Event(watch.Modified, eventJSON(t, uid, seconds)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, receiver.Event(watch.Modified, eventJSON(t, uid, seconds)))
 	}
 	event(maxEvents+9, maxEvents+20)
 	check(maxEvents, 10, maxEvents+20)
@@ -76,18 +69,14 @@ func TestSummaries(t *testing.T) {
 	pod, err := summarize(cluster.Kind{Version: "v1", Resource: "pods", Kind: "Pod"}, []byte(`{"metadata":{"name":"p"},"status":{"containerStatuses":[
 		{"name":"app","restartCount":4,"state":{"waiting":{"reason":"CrashLoopBackOff","message":"back-off 40s"}},
 		 "lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled","message":"first\nlast\n"}}}]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if want := "app crashes: OOMKilled, exit code 137: last, restarted 4 times"; len(pod.Containers) != 1 ||
 		pod.Containers[0].Text != want {
 		t.Errorf("%+v, want %q", pod.Containers, want)
 	}
 	namespace, err := summarize(cluster.Kind{Version: "v1", Resource: "namespaces", Kind: "Namespace"},
 		[]byte(`{"metadata":{"name":"n"},"spec":{"finalizers":["kubernetes"]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(namespace.Finalizers) != 1 || namespace.Finalizers[0] != "kubernetes" {
 		t.Errorf("finalizers %q", namespace.Finalizers)
 	}

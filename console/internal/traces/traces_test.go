@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 const (
@@ -29,9 +31,7 @@ func TestFiles(t *testing.T) {
 		go tr.Run(ctx)
 		write := func(text string) {
 			t.Helper()
-			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 		}
 		for _, step := range []struct {
 			content string

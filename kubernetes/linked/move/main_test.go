@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 func TestReplace(t *testing.T) {
@@ -43,18 +45,14 @@ func TestRewrite(t *testing.T) {
 		"docs/internals/benchmarks.md": false,
 	} {
 		path := filepath.Join(dir, filepath.Base(name))
-		if err := os.WriteFile(path, []byte("v1.37.1"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, []byte("v1.37.1"), 0o600))
 		if changed, err := rewrite(path, name, old, next); err != nil || changed != want {
 			t.Errorf("%s: changed %v, %v", name, changed, err)
 		}
 	}
 	path := filepath.Join(dir, "go.mod")
 	const mod = "require (\n\tk8s.io/api v0.36.0 // indirect\n\tk8s.io/utils v0.0.0-20260626114624-be93311217bd\n\tk8s.io/klog/v2 v2.140.0\n)\n"
-	if err := os.WriteFile(path, []byte(mod), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(mod), 0o600))
 	_, err := rewrite(path, "cmd/go.mod", old, next)
 	if got, _ := os.ReadFile(path); err != nil || string(got) != strings.Replace(mod, "v0.36.0", "v0.38.0", 1) {
 		t.Errorf("a library at another version: %v\n%s", err, got)

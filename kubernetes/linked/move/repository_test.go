@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/linked"
 )
 
@@ -31,9 +32,7 @@ func read(t *testing.T, name string) string {
 	if os.IsNotExist(err) {
 		return ""
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(data)
 }
 

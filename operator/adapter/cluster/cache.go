@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -164,11 +166,7 @@ func (c *Cache) CatchUp(ctx context.Context) error {
 func (c *Cache) all() []*Informer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]*Informer, 0, len(c.informers))
-	for _, i := range c.informers {
-		all = append(all, i)
-	}
-	return all
+	return slices.Collect(maps.Values(c.informers))
 }
 
 func (c *Cache) placement(kind schema.GroupVersionKind) placement {

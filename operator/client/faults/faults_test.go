@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/client/faults"
 	"kelson.dev/operator/internal/apitest"
@@ -24,9 +25,7 @@ func pod(name string) *corev1.Pod {
 func newClient(t *testing.T) *faults.Client {
 	t.Helper()
 	c, err := client.New(client.Config{REST: apitest.New().REST()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return faults.New(c)
 }
 

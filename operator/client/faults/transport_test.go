@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/client/faults"
 	"kelson.dev/operator/internal/apitest"
@@ -35,9 +36,7 @@ func newTransport(t *testing.T) (*faults.Transport, *kubernetes.Clientset) {
 	faulty := faults.NewTransport(config.Transport)
 	config.Transport, config.QPS = faulty, -1
 	c, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return faulty, c
 }
 
@@ -47,9 +46,7 @@ func TestTransportCalls(t *testing.T) {
 		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 	})
 	pb := &bytes.Buffer{}
-	if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(pod("of-protobuf"), pb); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(pod("of-protobuf"), pb))
 	for _, test := range []struct {
 		method, url, content, body string
 		want                       faults.Call
@@ -94,9 +91,7 @@ func TestTransportCalls(t *testing.T) {
 			return got.RoundTrip(r)
 		}))
 		r, err := http.NewRequest(test.method, "http://server"+test.url, strings.NewReader(test.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Header.Set("Content-Type", test.content)
 		if _, err := faulty.RoundTrip(r); err != nil {
 			t.Errorf("%s %s: %v", test.method, test.url, err)
@@ -165,9 +160,8 @@ func TestTransportRetryAfter(t *testing.T) {
 		faulty, c := newTransport(t)
 		faulty.On(faults.Call{Verb: faults.List}).Times(2).Return(faults.TooManyRequests)
 		begin := time.Now()
-		if _, err := c.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
 		if waited := time.Since(begin); waited != 2*time.Second {
 			t.Errorf("client-go waited %v, want 2s", waited)
 		}
@@ -198,15 +192,12 @@ func TestTransportEvents(t *testing.T) {
 				rule.After()
 			}
 			w, err := c.CoreV1().Pods("").Watch(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer w.Stop()
 			for _, name := range []string{"a", "b", "c"} {
-				if _, err := c.CoreV1().Pods("default").Create(t.Context(), pod(name),
-					metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				_, err = c.CoreV1().Pods("default").Create(t.Context(), pod(name),
+					metav1.CreateOptions{})
+				require.NoError(t, err)
 			}
 			var got []string
 			for e := range w.ResultChan() {
@@ -243,17 +234,15 @@ func TestTransportInformer(t *testing.T) {
 			WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) { return pods.Watch(t.Context(), o) },
 		}, notWatchList{}), &corev1.Pod{}, 0, nil)
 		// The default handler sleeps until the real time in a bubble.
-		if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
-			t.Fatal(err)
-		}
+		err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})
+		require.NoError(t, err)
 		store := informer.GetStore()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go informer.RunWithContext(ctx)
 		for _, name := range []string{"a", "b", "c", "d"} {
-			if _, err := pods.Create(ctx, pod(name), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := pods.Create(ctx, pod(name), metav1.CreateOptions{})
+			require.NoError(t, err)
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if _, exists, _ := store.GetByKey("default/" + name); !exists {
@@ -265,9 +254,8 @@ func TestTransportInformer(t *testing.T) {
 		}
 		held := faulty.On(faults.Call{Verb: faults.Event, Name: "e"}).Hold()
 		for _, name := range []string{"e", "f"} {
-			if _, err := pods.Create(ctx, pod(name), metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := pods.Create(ctx, pod(name), metav1.CreateOptions{})
+			require.NoError(t, err)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -296,13 +284,9 @@ func TestTransportWrap(t *testing.T) {
 	config.Wrap(faulty.Wrap)
 	rule := faulty.On(faults.Call{Resource: "pods"}).Return(faults.Forbidden)
 	ours, err := client.New(client.Config{REST: config})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	theirs, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := ours.Create(t.Context(), pod("a")); !apierrors.IsForbidden(err) {
 		t.Errorf("this library: %v", err)
 	}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 var update = flag.Bool("update", false, "write the results into testdata/traces")
@@ -35,9 +37,7 @@ func Run(t *testing.T, play func(t *testing.T, f File)) {
 func (f File) Play(t *testing.T, command func(words []string) string) {
 	file := string(f)
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var got strings.Builder
 	for line := range strings.Lines(string(want)) {
 		words, is := strings.CutPrefix(line, "> ")
@@ -49,9 +49,7 @@ func (f File) Play(t *testing.T, command func(words []string) string) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(got.String()), 0o644))
 	} else if got.String() != string(want) {
 		t.Errorf("%s is\n%s\nwant\n%s", file, got.String(), want)
 	}

@@ -31,9 +31,7 @@ func TestFakeClientset(t *testing.T) {
 	pizzas := clients.ShopV1().Pizzas("default")
 
 	watched, err := pizzas.Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer watched.Stop()
 	got := one(pizzas.Get(ctx, "a", metav1.GetOptions{}))
 	got.Labels = map[string]string{"x": "y"}
@@ -109,12 +107,9 @@ func TestFakeInformers(t *testing.T) {
 		lister := factory.Shop().V1().Pizzas().Lister()
 		factory.Shop().V1().Pizzas().Informer()
 		factory.StartWithContext(ctx)
-		if err := factory.WaitForCacheSyncWithContext(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := clients.ShopV1().Pizzas("default").Create(ctx, pizza("b"), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, factory.WaitForCacheSyncWithContext(ctx))
+		_, err := clients.ShopV1().Pizzas("default").Create(ctx, pizza("b"), metav1.CreateOptions{})
+		require.NoError(t, err)
 		synctest.Wait()
 		if found, err := lister.List(labels.Everything()); err != nil || len(found) != 2 {
 			t.Fatalf("listed %v, %v", found, err)
@@ -122,9 +117,7 @@ func TestFakeInformers(t *testing.T) {
 
 		c := clients.Client()
 		p := pizza("c")
-		if err := c.Create(ctx, p); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Create(ctx, p))
 		if err := c.Create(ctx, pizza("c")); !apierrors.IsAlreadyExists(err) {
 			t.Errorf("created twice: %v", err)
 		}

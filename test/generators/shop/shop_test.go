@@ -81,31 +81,23 @@ func TestClients(t *testing.T) {
 	}
 
 	watched, err := pizzas.Watch(ctx, metav1.ListOptions{ResourceVersion: got.ResourceVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer watched.Stop()
 	if event := <-watched.ResultChan(); event.Object.(*v1.Pizza).Labels["x"] != "y" {
 		t.Fatalf("watched %+v", event)
 	}
 
 	ovens := clients.ShopV1().Ovens()
-	if _, err := ovens.Create(ctx, &v1.Oven{ObjectMeta: metav1.ObjectMeta{Name: "o"}},
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := pizzas.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = ovens.Create(ctx, &v1.Oven{ObjectMeta: metav1.ObjectMeta{Name: "o"}},
+		metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, pizzas.Delete(ctx, "a", metav1.DeleteOptions{}))
 	if _, err := pizzas.Get(ctx, "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("after deletion: %v", err)
 	}
-	if err := pizzas.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := clients.Discovery().ServerResourcesForGroupVersion("shop.example.com/v1"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, pizzas.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	_, err = clients.Discovery().ServerResourcesForGroupVersion("shop.example.com/v1")
+	require.NoError(t, err)
 }
 
 // Apply configurations contain only the fields that were set.
@@ -180,22 +172,17 @@ func TestInformers(t *testing.T) {
 			UpdateFunc: func(_, obj any) { events = append(events, "update "+obj.(*v1.Pizza).Name) },
 			DeleteFunc: func(obj any) { events = append(events, "delete "+obj.(*v1.Pizza).Name) },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := informer.Informer().AddIndexers(cache.Indexers{"size": func(obj any) ([]string, error) {
+		require.NoError(t, err)
+		err = informer.Informer().AddIndexers(cache.Indexers{"size": func(obj any) ([]string, error) {
 			return []string{string(obj.(*v1.Pizza).Spec.Size)}, nil
-		}}); err != nil {
-			t.Fatal(err)
-		}
+		}})
+		require.NoError(t, err)
 		lister := informer.Lister()
 		if _, err := lister.Pizzas("default").Get("a"); !apierrors.IsNotFound(err) {
 			t.Fatalf("before the start: %v", err)
 		}
 		factory.StartWithContext(ctx)
-		if err := factory.WaitForCacheSyncWithContext(ctx); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, factory.WaitForCacheSyncWithContext(ctx))
 		<-registration.Synced()
 		if got, err := lister.Pizzas("default").Get("a"); err != nil || got.Spec.Slices.Limit != 8 {
 			t.Fatalf("got %v, %v", got, err)
@@ -204,17 +191,14 @@ func TestInformers(t *testing.T) {
 			t.Fatalf("by index: %v, %v", found, err)
 		}
 		pizzas := clients.ShopV1().Pizzas("default")
-		if _, err := pizzas.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`),
-			metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = pizzas.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`),
+			metav1.PatchOptions{})
+		require.NoError(t, err)
 		env.Settle(t)
 		if found, _ := lister.List(labels.SelectorFromSet(labels.Set{"x": "y"})); len(found) != 1 {
 			t.Fatalf("listed %v", found)
 		}
-		if err := pizzas.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, pizzas.Delete(ctx, "a", metav1.DeleteOptions{}))
 		env.Settle(t)
 		want := []string{"add a", "update a", "delete a"}
 		if len(events) != 3 || events[0] != want[0] || events[1] != want[1] || events[2] != want[2] {
@@ -223,9 +207,7 @@ func TestInformers(t *testing.T) {
 
 		// Informers requested after the start run immediately, including those without a type.
 		generic, err := factory.ForResource(v1.SchemeGroupVersion.WithResource("ovens"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		env.Create(t, &v1.Oven{ObjectMeta: metav1.ObjectMeta{Name: "o"}})
 		env.Settle(t)
 		if o, err := generic.Lister().Get("o"); err != nil || o.GetName() != "o" {
@@ -241,9 +223,7 @@ func TestInformers(t *testing.T) {
 // Defaults of missing fields, from markers and from functions written by hand.
 func TestDefaults(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := v1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, v1.AddToScheme(scheme))
 	p := &v1.Pizza{Spec: v1.PizzaSpec{Toppings: []v1.Topping{{Name: "a"}, {Name: "b", Grams: 1}}}}
 	scheme.Default(p)
 	if p.Spec.Size != v1.Large || *p.Spec.Degrees != 250 || p.Spec.Toppings[0].Grams != 30 ||
@@ -269,23 +249,17 @@ func TestDefaults(t *testing.T) {
 func TestConversion(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, add(scheme))
 	}
 	old := &v1alpha1.Pizza{ObjectMeta: metav1.ObjectMeta{Name: "a"},
 		Spec: v1alpha1.PizzaSpec{Size: "Small", Extras: []v1alpha1.Topping{{Name: "ham"}}}}
 	var hub v1.Pizza
-	if err := scheme.Convert(old, &hub, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, scheme.Convert(old, &hub, nil))
 	if hub.Name != "a" || hub.Spec.Size != v1.Small || hub.Spec.Toppings[0].Name != "ham" {
 		t.Fatalf("converted to %+v", hub)
 	}
 	var spoke webhook.Convertible = &v1alpha1.Pizza{}
-	if err := spoke.ConvertFrom(&hub); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, spoke.ConvertFrom(&hub))
 	if got := spoke.(*v1alpha1.Pizza); got.Spec.Extras[0].Name != "ham" {
 		t.Fatalf("converted back to %+v", got)
 	}
@@ -294,9 +268,7 @@ func TestConversion(t *testing.T) {
 // Generated round-trip tests name the field that a conversion loses. With the build tag lossy, a
 // conversion of this project loses one.
 func TestRoundTripsDetectLostFields(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a test")
-	}
+	require.Long(t, "builds a test")
 	out, err := exec.Command("go", "test", "-tags", "lossy", "./api/v1alpha1").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "lost or changed: .spec.extras[0].grams was ") ||
 		strings.Contains(string(out), `{"`) {
@@ -333,19 +305,16 @@ func TestOpenAPI(t *testing.T) {
 	}
 	config := &common.OpenAPIV3Config{Info: &spec.Info{}, GetDefinitions: openapi.GetOpenAPIDefinitions,
 		GetDefinitionName: func(name string) (string, spec.Extensions) { return util.ToRESTFriendlyName(name), nil }}
-	if _, err := builder3.BuildOpenAPIDefinitionsForResources(config, "kelson.dev/test/generators/shop/api/v1.Pizza",
-		"kelson.dev/test/generators/shop/api/v1.Oven"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := builder3.BuildOpenAPIDefinitionsForResources(config, "kelson.dev/test/generators/shop/api/v1.Pizza",
+		"kelson.dev/test/generators/shop/api/v1.Oven")
+	require.NoError(t, err)
 }
 
 // Generated code sets FieldsV1 only by its methods: the type of its field differs between builds of
 // the library, with the tag fieldsv1string.
 func TestFieldsV1HasOnlyMethods(t *testing.T) {
 	code, err := os.ReadFile("api/v1alpha1/zz_generated.conversion_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for line := range strings.Lines(string(code)) {
 		if strings.Contains(line, "FieldsV1") && strings.Contains(line, ".Raw") {
 			t.Error(line)

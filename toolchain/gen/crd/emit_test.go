@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/randfill"
 	"sigs.k8s.io/yaml"
+
+	"kelson.dev/internal/require"
 )
 
 // The emitter writes the same bytes as sigs.k8s.io/yaml for any definition.
@@ -52,13 +54,9 @@ func TestEmitterMatchesYAMLPackage(t *testing.T) {
 			}
 		}
 		want, err := marshal(def)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got, err := newEmitter().definition(def)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if string(got) != string(want) {
 			at := 0
 			for at < min(len(got), len(want)) && got[at] == want[at] {
@@ -83,9 +81,7 @@ func FuzzText(f *testing.F) {
 			return
 		}
 		want, err := yaml.Marshal(map[string]string{"k": s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if "k: "+got != string(want) {
 			t.Fatalf("%q is written %q, want %q", s, got, want)
 		}

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 
 	"kelson.dev/toolchain/gen/source"
@@ -49,11 +50,7 @@ func Generate(cfg Config) ([]byte, error) {
 	if len(g.errs) > 0 {
 		return nil, errors.Join(g.errs...)
 	}
-	names := make([]string, 0, len(functions))
-	for n := range functions {
-		names = append(names, n)
-	}
-	sort.Strings(names)
+	names := slices.Sorted(maps.Keys(functions))
 	var entries, bodies strings.Builder
 	for _, n := range names {
 		fmt.Fprintf(&entries, "%q: %s(ref),\n", n, function(n))

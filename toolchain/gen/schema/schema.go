@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,12 +136,7 @@ func write(f *source.File, t *model.Type, docs map[string]string, merges map[str
 }
 
 func sorted[T any](m map[string]T) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(m))
 }
 
 func quoted(texts []string) string {

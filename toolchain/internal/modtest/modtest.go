@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/loader"
 )
 
@@ -17,16 +18,10 @@ func Open(t *testing.T, files map[string]string, paths ...string) (dir string, w
 	dir = t.TempDir()
 	for name, content := range files {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte(content), 0o644))
 	}
 	ws, err := loader.Open(t.Context(), loader.Config{Dir: dir, Paths: paths})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return dir, ws
 }

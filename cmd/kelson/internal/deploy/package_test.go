@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // Operators are packaged whatever their PROJECT file: none, or one of an early kubebuilder.
@@ -21,15 +23,11 @@ func TestProjectFilesOfOtherVersions(t *testing.T) {
 			"config/default/manager.yaml":       "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: m}\n",
 		} {
 			name = filepath.Join(dir, name)
-			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
 			if text == "" {
 				continue
 			}
-			if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 		}
 		want := "my-shop-v1"
 		if name == "3" {

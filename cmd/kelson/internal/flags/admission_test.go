@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -28,9 +29,7 @@ func TestAdmissionControl(t *testing.T) {
 		var o Admission
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
 		o.AddFlags(f)
-		if err := f.Parse(test.args); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.Parse(test.args))
 		var cfg controlplane.Config
 		err := o.Apply(&cfg)
 		if test.err != "" {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -25,9 +26,7 @@ func TestAuditFile(t *testing.T) {
 		var g Gates
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
 		g.audit.AddFlags(f)
-		if err := f.Parse(test.args); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.Parse(test.args))
 		if got := g.AuditFile(); got != test.want {
 			t.Errorf("%v: %q, want %q", test.args, got, test.want)
 		}
@@ -39,25 +38,17 @@ func TestAuditLogFlag(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	log := filepath.Join(t.TempDir(), "audit.log")
-	if err := os.WriteFile(log, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(log, []byte("old"), 0o600))
 	var g Gates
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	g.AddAuditLogFlag(f)
-	if err := f.Parse([]string{"--audit-log", log}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Parse([]string{"--audit-log", log}))
 	var cfg controlplane.Config
-	if err := g.audit.Apply(&cfg); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, g.audit.Apply(&cfg))
 	if cfg.Audit.Policy == nil || cfg.Audit.Sink == nil || g.AuditFile() != log {
 		t.Errorf("the log is not configured: %+v, %s", cfg.Audit, g.AuditFile())
 	}
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, g.Close())
 	if text, err := os.ReadFile(log); err != nil || len(text) > 0 {
 		t.Errorf("the log has %q: %v", text, err)
 	}
@@ -67,9 +58,7 @@ func TestAuditLogFlag(t *testing.T) {
 	g = Gates{}
 	f = pflag.NewFlagSet("", pflag.ContinueOnError)
 	g.AddAuditLogFlag(f)
-	if err := f.Parse([]string{"--audit-log", filepath.Join(log, "x")}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Parse([]string{"--audit-log", filepath.Join(log, "x")}))
 	if err := g.audit.Apply(&cfg); err == nil {
 		t.Error("a file that cannot be created is not an error")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
+	"kelson.dev/internal/require"
 )
 
 // parsed returns the flags of requests with the given arguments.
@@ -21,9 +22,7 @@ func parsed(t *testing.T, args ...string) *Serving {
 	o := &Serving{}
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	o.AddFlags(f)
-	if err := f.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Parse(args))
 	return o
 }
 
@@ -31,19 +30,13 @@ func parsed(t *testing.T, args ...string) *Serving {
 func certificate(t *testing.T, names ...string) string {
 	t.Helper()
 	authority, err := pki.NewAuthority("test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	pair, err := authority.Server(names...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	for name, data := range map[string][]byte{cert: pair.CertPEM, key: pair.KeyPEM} {
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, data, 0o600))
 	}
 	return cert + "," + key
 }
@@ -78,9 +71,7 @@ func TestServerNames(t *testing.T) {
 	cfg := serving.Config{Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return fallback, nil
 	}, Handler: http.NotFoundHandler()}
-	if err := o.ApplyServer(&cfg); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, o.ApplyServer(&cfg))
 	for name, want := range map[string]string{
 		"a.example.com": "a.example.com", "A.Example.com": "a.example.com", "b.example.com": "other",
 		"b.example.org":   "other",
@@ -90,9 +81,7 @@ func TestServerNames(t *testing.T) {
 			SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256, tls.PSSWithSHA256},
 			CipherSuites:     []uint16{tls.TLS_AES_128_GCM_SHA256}}
 		got, err := cfg.Certificate(hello)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		names := ""
 		if got.Leaf != nil {
 			names = strings.Join(got.Leaf.DNSNames, " ")
@@ -106,9 +95,7 @@ func TestServerNames(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	o := parsed(t, "--cors-allowed-origins=^https://example[.]com$",
 		"--strict-transport-security-directives=max-age=300,includeSubDomains", "--goaway-chance=0.02")
-	if err := o.Check(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, o.Check())
 	h := o.transport.wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	away := false
 	for range 2000 { // missing in one of 10^17 runs
@@ -148,9 +135,7 @@ func TestSharedPortHTTP1(t *testing.T) {
 		t.Error("a listener without the flag shares the port")
 	}
 	authority, err := pki.NewAuthority("test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cfg := serving.Config{Listener: first, Certificate: authority.Serving("127.0.0.1"),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			w.Header().Set("Proto", req.Proto)
@@ -159,17 +144,13 @@ func TestSharedPortHTTP1(t *testing.T) {
 		t.Fatal(err, cfg.MaxStreams)
 	}
 	server, err := serving.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() { done <- server.Run(t.Context()) }()
 	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	resp, err := client.Get(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	resp.Body.Close()
 	if got := resp.Header.Get("Proto"); got != "HTTP/1.1" {
 		t.Errorf("served over %s", got)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -47,9 +48,7 @@ func TestFlagsAreRead(t *testing.T) {
 				continue
 			}
 			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			ast.Inspect(file, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.SelectorExpr:
@@ -128,9 +127,7 @@ func TestServingRefuses(t *testing.T) {
 		var o Serving
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
 		o.AddFlags(f)
-		if err := f.Parse([]string{arg}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, f.Parse([]string{arg}))
 		if err := o.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", arg, err)
 		}

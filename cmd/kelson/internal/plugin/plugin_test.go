@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"kelson.dev/internal/require"
 )
 
 // The links of the kubectl plugin are created and replaced, with a warning if their folder is not
@@ -19,15 +21,11 @@ func TestInstall(t *testing.T) {
 	extension := map[string]string{"windows": ".exe"}[runtime.GOOS]
 	dir := t.TempDir()
 	self := filepath.Join(dir, "kelson")
-	if err := os.WriteFile(self, []byte("binary"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(self, []byte("binary"), 0o755))
 	to := filepath.Join(dir, "bin")
 	for range 2 { // a second call replaces the links
 		var out, errOut bytes.Buffer
-		if err := install(self, to, &out, &errOut); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, install(self, to, &out, &errOut))
 		for _, name := range []string{"kubectl-kelson" + extension, "kubectl_complete-kelson" + extension} {
 			data, err := os.ReadFile(filepath.Join(to, name))
 			if err != nil || string(data) != "binary" || !strings.Contains(out.String(), filepath.Join(to, name)) {
@@ -39,12 +37,8 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	other := filepath.Join(to, "kubectl-kelson"+extension)
-	if err := os.Remove(other); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(other, []byte("another program"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(other))
+	require.NoError(t, os.WriteFile(other, []byte("another program"), 0o755))
 	if err := install(self, to, &bytes.Buffer{}, &bytes.Buffer{}); err == nil ||
 		!strings.Contains(err.Error(), "not a link to kelson") {
 		t.Errorf("another program was replaced: %v", err)
@@ -68,9 +62,7 @@ func TestInstallWithoutSymbolicLinks(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		self, path := filepath.Join(dir, "kelson.exe"), filepath.Join(dir, Name+".exe")
-		if err := os.WriteFile(self, []byte("binary"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(self, []byte("binary"), 0o755))
 		if err := link(self, path, tt.ways...); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -119,9 +111,7 @@ func TestKrewManifest(t *testing.T) {
 	dir := t.TempDir()
 	linux, windows := filepath.Join(dir, "kelson-linux-amd64.tar.gz"), filepath.Join(dir, "kelson-windows-arm64.zip")
 	for _, name := range []string{linux, windows, filepath.Join(dir, "other.tar.gz")} {
-		if err := os.WriteFile(name, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, nil, 0o644))
 	}
 	run := func(args ...string) (string, error) {
 		root := &cobra.Command{Use: "kelson", SilenceErrors: true, SilenceUsage: true}
@@ -133,9 +123,7 @@ func TestKrewManifest(t *testing.T) {
 		return out.String(), err
 	}
 	out, err := run("--version", "v1.2.3", "--url", "https://example.com/d/", linux, windows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var m struct {
 		Kind string
 		Spec struct {
@@ -150,9 +138,7 @@ func TestKrewManifest(t *testing.T) {
 	}{}); err != nil {
 		t.Error(err)
 	}
-	if err := yaml.Unmarshal([]byte(out), &m); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.Unmarshal([]byte(out), &m))
 	const empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	if m.Kind != "Plugin" || m.Spec.Version != "v1.2.3" || len(m.Spec.Platforms) != 2 {
 		t.Fatalf("got %+v", m)

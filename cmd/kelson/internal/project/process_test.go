@@ -16,6 +16,7 @@ import (
 
 	"kelson.dev/cmd/kelson/internal/child"
 	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/trace"
 )
 
@@ -93,18 +94,12 @@ func TestSecondInterrupt(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "KELSON_TEST=1")
 	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer read.Close()
 	cmd.Stdout = write
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, cmd.Start())
 	write.Close() // so that read ends with the last process
 	defer cmd.Process.Kill()
 	lines := bufio.NewReader(read)
@@ -112,9 +107,7 @@ func TestSecondInterrupt(t *testing.T) {
 		if line, err := lines.ReadString('\n'); line != want {
 			t.Fatalf("%q, %v, want %q", line, err, want)
 		}
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	}
 	state, err := cmd.Process.Wait()
 	if err != nil || state.ExitCode() != 128+int(syscall.SIGINT) {
@@ -172,9 +165,7 @@ func TestRun(t *testing.T) {
 	l := &listener{traced: make(chan struct{})}
 	p := &Project{Dir: t.TempDir()}
 	operator, err := p.Run(os.Args[0], filepath.Join(p.Dir, "kubeconfig"), l, "OPERATOR=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	select {
 	case <-l.traced:
 	case <-operator.Done():

@@ -6,17 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 func write(t *testing.T, dir, name, text string) {
 	t.Helper()
 	file := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
 }
 
 func TestOpenFindsMainPackage(t *testing.T) {
@@ -46,9 +44,7 @@ func TestMainImports(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "cmd/main.go", "package main\n\nimport _ \"kelson.dev/operator/adapter\"\n")
 	p, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if p.MainImports("kelson.dev/operator") || !p.MainImports("kelson.dev/operator/adapter") {
 		t.Error("MainImports confuses a package with its parent")
 	}
@@ -59,9 +55,7 @@ func TestBuildWithoutGo(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "main.go", "package main")
 	p, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Setenv("PATH", dir)
 	if err := p.Build(t.Context(), filepath.Join(dir, "program")); err == nil ||
 		!strings.HasSuffix(err.Error(), ": install Go, https://go.dev/dl") {
@@ -78,9 +72,7 @@ func TestBuildWithoutCgo(t *testing.T) {
 	write(t, dir, "capture/capture.go", "package capture\n\nfunc Start() { open() }\n")
 	write(t, dir, "capture/c.go", "package capture\n\n// int one() { return 1; }\nimport \"C\"\n\nfunc open() { C.one() }\n")
 	p, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Setenv("GOWORK", "off")
 	t.Setenv("GOFLAGS", "")
 	t.Setenv("CGO_ENABLED", "0")
@@ -90,9 +82,7 @@ func TestBuildWithoutCgo(t *testing.T) {
 			"libraries, and set CGO_ENABLED=1") {
 		t.Errorf("%v", err)
 	}
-	if err := os.Remove(filepath.Join(dir, "capture", "c.go")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(dir, "capture", "c.go")))
 	if err := p.Build(t.Context(), binary); err == nil || strings.Contains(err.Error(), "cgo") {
 		t.Errorf("without cgo: %v", err)
 	}
@@ -181,9 +171,7 @@ func TestMakefileThatWritesOutside(t *testing.T) {
 	g := Generators{Adopt: true}
 	run := func() error {
 		plan, err := g.Plan(dir, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, err = plan.Run(t.Context())
 		return err
 	}
@@ -216,9 +204,7 @@ func TestCompileErrorPositions(t *testing.T) {
 	write(t, dir, "p/cmd/main.go", "package main\n\nimport \"example.com/p/internal/x\"\n\nfunc main() { x.F() }\n")
 	write(t, dir, "p/internal/x/x.go", "package x\n\nfunc F() { undefined() }\n")
 	p, err := Open(filepath.Join(dir, "p"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	err = p.Build(t.Context(), filepath.Join(dir, "binary"))
 	want := "\n" + filepath.Join("p", "internal", "x", "x.go") + ":3:12: undefined: undefined"
 	if err == nil || !strings.Contains(err.Error(), want) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -15,9 +16,8 @@ import (
 func TestClusterFlags(t *testing.T) {
 	file := func(text string) string {
 		name := filepath.Join(t.TempDir(), "scheduler.yaml")
-		if err := os.WriteFile(name, []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		err := os.WriteFile(name, []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+text), 0o600)
+		require.NoError(t, err)
 		return name
 	}
 	for _, test := range []struct {

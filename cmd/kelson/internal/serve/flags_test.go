@@ -9,21 +9,18 @@ import (
 	"github.com/spf13/pflag"
 
 	"kelson.dev/cmd/kelson/internal/flags"
+	"kelson.dev/internal/require"
 )
 
 // The flags of all gates are in the help of serve, below their area, and in
 // docs/reference/security.md.
 func TestFlagsOfGatesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/reference/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var help bytes.Buffer
 	c := Command()
 	c.SetOut(&help)
-	if err := c.Help(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Help())
 	var s flags.Sections
 	(&flags.Gates{}).AddFlags(&s)
 	(&flags.Signing{}).AddFlags(s.Area("signing"))

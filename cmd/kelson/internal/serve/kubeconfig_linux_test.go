@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 )
 
 // A server whose disk is full starts with the kubeconfig of its previous start, if that is for the
@@ -21,9 +22,7 @@ func TestKubeconfigOnFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
 	authority, err := pki.NewAuthority("kelson-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const url = "https://127.0.0.1:6443"
 	file := filepath.Join(dir, "kubeconfig")
 	var logged bytes.Buffer
@@ -32,9 +31,7 @@ func TestKubeconfigOnFullDisk(t *testing.T) {
 		t.Fatal(err, logged.String())
 	}
 	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 128<<10), 0o600); err == nil {
 		t.Fatal("the disk is not full")
 	}
@@ -46,9 +43,7 @@ func TestKubeconfigOnFullDisk(t *testing.T) {
 		t.Error("the kubeconfig changed", err)
 	}
 	other, err := pki.NewAuthority("kelson-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if provideKubeconfig(file, "https://127.0.0.1:6444", authority, log) == nil ||
 		provideKubeconfig(file, url, other, log) == nil {
 		t.Error("a start without a usable kubeconfig succeeded")

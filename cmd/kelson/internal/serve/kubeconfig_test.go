@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/require"
 )
 
 // A server does not replace a file with the user's other clusters.
@@ -18,21 +19,15 @@ func TestExistingKubeconfig(t *testing.T) {
 		t.Errorf("a new file: %v", err)
 	}
 	authority, err := pki.NewAuthority("test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := writeKubeconfig(file, "https://127.0.0.1:1", authority); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, writeKubeconfig(file, "https://127.0.0.1:1", authority))
 	if err := checkKubeconfig(file); err != nil {
 		t.Errorf("a file of a server: %v", err)
 	}
 	const others = "apiVersion: v1\nkind: Config\nclusters: [{name: prod, cluster: {server: \"https://prod\"}}]\n"
 	for content, want := range map[string]string{"": "", others: "other entries, such as prod",
 		"not: [a kubeconfig": "not a kubeconfig"} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 		if err := checkKubeconfig(file); (err == nil) != (want == "") ||
 			err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", content, err, want)
@@ -53,23 +48,17 @@ func TestContextNames(t *testing.T) {
 		}
 	}
 	authority, err := pki.NewAuthority("test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	for file, url := range map[string]string{first: "https://127.0.0.1:1", second: "https://127.0.0.1:2"} {
-		if err := writeKubeconfig(file, url, authority); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, writeKubeconfig(file, url, authority))
 	}
 	rules := clientcmd.ClientConfigLoadingRules{Precedence: []string{first, second}}
 	merged, err := rules.Load()
 	if err != nil || len(merged.Contexts) != 2 || len(merged.AuthInfos) != 2 || len(merged.Clusters) != 2 {
 		t.Fatalf("%v %v", merged, err)
 	}
-	if err := clientcmd.WriteToFile(*merged, first); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, clientcmd.WriteToFile(*merged, first))
 	if err := checkKubeconfig(first); err == nil || !strings.Contains(err.Error(), "other entries, such as kelson-") {
 		t.Errorf("a merged file: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -14,9 +15,7 @@ import (
 // --nodes takes groups and files; a bad value is one line that names the flag.
 func TestNodesFlag(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nodes.yaml")
-	if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: Node\nmetadata: {name: big}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte("apiVersion: v1\nkind: Node\nmetadata: {name: big}\n"), 0o600))
 	for _, test := range []struct {
 		node  string
 		nodes []string
@@ -56,9 +55,8 @@ func TestNodesFlag(t *testing.T) {
 func TestStagesFlag(t *testing.T) {
 	write := func(text string) string {
 		file := filepath.Join(t.TempDir(), "stages.yaml")
-		if err := os.WriteFile(file, []byte("apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: s}\nspec: "+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		err := os.WriteFile(file, []byte("apiVersion: kwok.x-k8s.io/v1alpha1\nkind: Stage\nmetadata: {name: s}\nspec: "+text), 0o600)
+		require.NoError(t, err)
 		return file
 	}
 	good := write("{resourceRef: {kind: Pod}}")

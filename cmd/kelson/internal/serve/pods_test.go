@@ -7,6 +7,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -15,16 +17,11 @@ import (
 func TestPodsOfOtherUsersNeedConsent(t *testing.T) {
 	const loopback = "127.0.0.1"
 	binding := func(labels, subject string) *store.Store {
-		s, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { s.Close() })
+		s := storetest.New(t, store.Config{})
 		data := `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b","namespace":"n","labels":{` + labels + `}},"subjects":[` + subject + `]}`
 		key := store.Key{Resource: "rolebindings." + rbacv1.GroupName, Namespace: "n", Name: "b"}
-		if _, err := s.Commit(t.Context(), store.Op{Key: key, Data: []byte(data)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := s.Commit(t.Context(), store.Op{Key: key, Data: []byte(data)})
+		require.NoError(t, err)
 		return s
 	}
 	for name, test := range map[string]struct {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/causes"
 )
 
@@ -22,9 +23,7 @@ const (
 func explain(t *testing.T, kind, name string, last int) string {
 	t.Helper()
 	a, err := causes.Read(strings.NewReader(first), strings.NewReader(second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	found := a.Find(kind, "", name)
 	if len(found) != 1 {
 		t.Fatalf("found %v", found)
@@ -81,9 +80,7 @@ func TestMalformedTraces(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	a, err := causes.Read(strings.NewReader(first))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if found := a.Find("pod", "", "absent"); len(found) > 0 {
 		t.Errorf("found %v", found)
 	}

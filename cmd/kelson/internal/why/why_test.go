@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // kelson why reads traces from files, from servers and from the file next to a kubeconfig. Flags
@@ -27,9 +29,7 @@ func TestWhyReadsFilesAndServers(t *testing.T) {
 	}))
 	defer server.Close()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig+".trace", []byte(one), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(kubeconfig+".trace", []byte(one), 0o600))
 	// The trace is next to the second file.
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "other")+string(filepath.ListSeparator)+kubeconfig)
 	for _, tt := range []struct {

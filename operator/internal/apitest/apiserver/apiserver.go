@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/operatortest"
 )
 
@@ -18,9 +19,7 @@ func For(t testing.TB) *rest.Config {
 	t.Helper()
 	if path := os.Getenv("KELSON_TEST_KUBECONFIG"); path != "" {
 		cfg, err := clientcmd.BuildConfigFromFlags("", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return cfg
 	}
 	if os.Getenv("KELSON") == "" {

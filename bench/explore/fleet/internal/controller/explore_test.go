@@ -17,6 +17,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
 
@@ -27,9 +28,7 @@ import (
 // No single fault makes an operator on controller-runtime end in another state.
 func TestExplore(t *testing.T) {
 	inputs, err := explore.Samples("../../config/samples")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	explore.Run(t, explore.Scenario{
 		Env:      []testenv.Option{testenv.CRDs("../../config/crd/bases"), testenv.RBAC("../../config/rbac")},
 		Operator: runManager,
@@ -68,9 +67,7 @@ func TestFindsPanic(t *testing.T) {
 		Inputs: []explore.Input{explore.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}})},
 	}
 	report, err := explore.Explore(t, scenario, explore.Options{OneFault: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Log(report.Summary())
 	if len(report.Alarms) == 0 || report.Alarms[0].Oracle != "O3" ||
 		!strings.Contains(report.Alarms[0].Detail, "explore_test.go:") {

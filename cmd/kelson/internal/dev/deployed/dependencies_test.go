@@ -3,6 +3,8 @@ package deployed
 import (
 	"path/filepath"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // MissingGroup parses the errors of client-go and controller-runtime, as text and as JSON.
@@ -70,9 +72,7 @@ const Group = "storage.example.com"
 // A module with Go types and without YAML files: the definitions are generated.
 func TestDependenciesGenerated(t *testing.T) {
 	module, err := filepath.Abs("../../../../../examples")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p := goPackage{path: "kelson.dev/examples/cnat/api/v1alpha1", dir: filepath.Join(module, "cnat", "api", "v1alpha1"),
 		moduleDir: module}
 	if !p.declares("cnat.programming-kubernetes.info") {

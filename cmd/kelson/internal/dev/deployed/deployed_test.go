@@ -15,6 +15,7 @@ import (
 
 	"kelson.dev/apiserver/services"
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/internal/require"
 )
 
 // project is an existing project: two Deployments with webhooks, certificates of cert-manager, a
@@ -133,12 +134,8 @@ func write(t *testing.T, text string) string {
 	dir := t.TempDir()
 	for _, f := range txtar.Parse([]byte(text)).Files {
 		name := filepath.Join(dir, f.Name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, f.Data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, f.Data, 0o644))
 	}
 	return dir
 }
@@ -157,9 +154,7 @@ func find(t *testing.T, objects manifests.Objects, kind, name string) *unstructu
 func TestRead(t *testing.T) {
 	source := &Source{Dir: write(t, project)}
 	m, err := source.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if m.Manager.Name != "shop-controller-manager" || m.Manager.Namespace != "shop-system" ||
 		*m.Manager.Spec.Replicas != 1 {
 		t.Fatalf("the manager is %s/%s", m.Manager.Namespace, m.Manager.Name)
@@ -218,9 +213,7 @@ func TestRead(t *testing.T) {
 	}
 	// a second Read returns the same certificates
 	again, err := source.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, _, _ := unstructured.NestedString(find(t, again.Objects, "Secret", "serving").Object, "data",
 		"ca.crt"); got != authority {
 		t.Error("the certificate changed")
@@ -246,9 +239,7 @@ func TestCertify(t *testing.T) {
 	}
 	source := &Source{Dir: write(t, project)}
 	m, err := source.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if source.Certify(m, folder) {
 		t.Error("it replaces the volume of the Deployment")
 	}
@@ -277,13 +268,9 @@ func TestCertify(t *testing.T) {
 		t.Errorf("the conversion webhook trusts %q", got)
 	}
 	public, err := base64.StdEncoding.DecodeString(authority)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	certificates, err := cert.ParseCertsPEM(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if err := certificates[0].VerifyHostname("shop-webhook.shop-system.svc"); err != nil {
 		t.Error(err)
 	}
@@ -369,9 +356,7 @@ deploy: manifests
 	kubectl apply --server-side -k config/cluster
 `)}
 	m, err := source.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if m.Manager.Name != "shop-controller-manager-cluster" ||
 		!slices.Contains(m.Notes, "adopted config/cluster, which make deploy applies (Makefile:2)") {
 		t.Errorf("deploys %s: %q", m.Manager.Name, m.Notes)
@@ -410,17 +395,11 @@ deploy:
 `)}
 	deployment := filepath.Join(source.Dir, "config", "manager", "manager.yaml")
 	text, err := os.ReadFile(deployment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text = []byte(strings.Replace(string(text), "readinessProbe:", "ports: [{name: https, containerPort: 8444}]\n        readinessProbe:", 1))
-	if err := os.WriteFile(deployment, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(deployment, text, 0o644))
 	m, err := source.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, want := range map[string]struct {
 		url      string
 		selector bool

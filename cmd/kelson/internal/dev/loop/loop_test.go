@@ -19,6 +19,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/dev/devlog"
 	"kelson.dev/cmd/kelson/internal/manifests"
 	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/internal/require"
 )
 
 // A build that Ctrl-C stopped is not an error. Other failed builds are.
@@ -45,21 +46,15 @@ func TestSamplesAreLogged(t *testing.T) {
 	check := func(part string) {
 		t.Helper()
 		out.Reset()
-		if err := l.checkSamples(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.checkSamples())
 		if part == "" && out.Len() > 0 || !strings.Contains(out.String(), part) {
 			t.Errorf("logged %q, want %q", out.String(), part)
 		}
 	}
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Join(dir, "config", "samples"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "config", "samples", name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "config", "samples"), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "config", "samples", name), []byte(text), 0o644))
 	}
 	check("config/samples has none, so the operator may have nothing to do: create objects")
 	write("a.yaml", "kind: [")
@@ -82,9 +77,7 @@ func TestUnservedInRoles(t *testing.T) {
 		`{kind: Service}`,
 	} {
 		obj := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, yaml.Unmarshal([]byte(text), &obj.Object))
 		objects = append(objects, obj)
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
@@ -107,7 +100,7 @@ func TestUnservedInRoles(t *testing.T) {
 // A pod does not start without the Secrets and ConfigMaps that it names, unless they are optional.
 func TestReferences(t *testing.T) {
 	var pod corev1.PodSpec
-	if err := yaml.Unmarshal([]byte(`
+	require.NoError(t, yaml.Unmarshal([]byte(`
 containers:
 - env:
   - {name: A, value: a}
@@ -119,9 +112,7 @@ volumes:
 - {name: a, secret: {secretName: certificate}}
 - {name: b, configMap: {name: settings}}
 - {name: c, emptyDir: {}}
-`), &pod); err != nil {
-		t.Fatal(err)
-	}
+`), &pod))
 	var got []string
 	for _, r := range references(&pod) {
 		got = append(got, r.create("system"))

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/internal/require"
 )
 
 func TestConditionsHold(t *testing.T) {
@@ -46,9 +48,7 @@ func TestNamesOfKinds(t *testing.T) {
 		"dep/a:{.x}":               false,
 	} {
 		c, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r := &metav1.APIResource{Name: "deployments", SingularName: "deployment", Kind: "Deployment",
 			ShortNames: []string{"deploy"}}
 		if got := c.names("apps", r); got != want {
