@@ -12,12 +12,14 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/sharing"
 )
 
 // feed reads the pods of the store once and passes them to the agents of their nodes.
 type feed struct {
 	store  *store.Store
 	stages Stages // nil: the agents run all pods
+	parts  sharing.Parts
 
 	mu      sync.Mutex
 	nodes   map[string]map[store.Key]*corev1.Pod // node → its pods
@@ -108,11 +110,21 @@ func (f *feed) put(obj *store.Object) {
 	if f.nodes[node] == nil {
 		f.nodes[node] = map[store.Key]*corev1.Pod{}
 	}
-	// Agents do not need managedFields, which are a quarter of the memory of a small pod.
-	pod.ManagedFields = nil
+	f.trim(pod, old)
 	f.nodes[node][obj.Key], f.bound[obj.Key] = pod, node
 	if changed := f.changed[node]; changed != nil {
 		changed(old, pod)
+	}
+}
+
+// trim removes and shares parts of a new state of a pod. Agents do not need managedFields, which
+// are a quarter of the memory of a small pod. They keep the state from which they started the pod,
+// so later states share its spec, which is half of the rest. The server increases the generation
+// when the spec changes.
+func (f *feed) trim(pod, old *corev1.Pod) {
+	_, _ = f.parts.Trim(pod) // never fails
+	if old != nil && old.Generation == pod.Generation && pod.Generation > 0 {
+		pod.Spec = old.Spec
 	}
 }
 
