@@ -90,6 +90,31 @@ func TestDeclaredNodes(t *testing.T) {
 	})
 }
 
+// A simulated node runs what is added to a pod later.
+func TestNodesFollowSpecs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := testenv.New(t, testenv.Nodes(controlplane.Simulated{Groups: []simulatednodes.Group{{Count: 1}}}))
+		env.Create(t, podOn("node-1", "web"))
+		time.Sleep(time.Minute)
+		env.Settle(t)
+		p := getPod(t, env, "web")
+		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
+			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "y"}}}
+		if err := env.Client().Subresource("ephemeralcontainers").Update(t.Context(), p, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		env.Settle(t)
+		p = getPod(t, env, "web")
+		if s := p.Status.EphemeralContainerStatuses; len(s) != 1 || s[0].State.Running == nil || s[0].Image != "y" {
+			t.Errorf("ephemeral containers %+v", s)
+		}
+		if s := p.Status.ContainerStatuses; len(s) != 1 || s[0].State.Running == nil || s[0].RestartCount != 0 {
+			t.Errorf("containers %+v", s)
+		}
+	})
+}
+
 // A simulated node runs while its Node object exists, and does not change the settings in that
 // object. Two agents do not run one pod, and addresses of pods are unique across nodes.
 func TestNodesAtRunTime(t *testing.T) {

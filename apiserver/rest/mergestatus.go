@@ -17,8 +17,11 @@ import (
 // warnings, which merged then reports.
 func (p *patcher) mergedStatus(old runtime.Object, current *store.Object) (hub runtime.Object, ok bool) {
 	if p.s.h.noFastPaths || p.kind != types.StrategicMergePatchType || p.view != nil || p.s.on.info.Subresource != "status" ||
-		p.s.on.version != p.s.on.res.StorageVersion || !verbatim(p.s.on.res, current, false) ||
-		mayBeSlow(len(current.Data)+len(p.body)) {
+		p.s.on.version != p.s.on.res.StorageVersion || !verbatim(p.s.on.res, current, false) {
+		return nil, false
+	}
+	stored := current.Member("status")
+	if mayBeSlow(len(stored) + len(p.body)) {
 		return nil, false
 	}
 	patch, ok := p.statusPatch(current)
@@ -26,7 +29,7 @@ func (p *patcher) mergedStatus(old runtime.Object, current *store.Object) (hub r
 		return nil, false
 	}
 	object := map[string]any{}
-	if stored := current.Member("status"); stored != nil {
+	if stored != nil {
 		var status any
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(stored, &status); err != nil {
 			return nil, false

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +39,15 @@ func TestReads(t *testing.T) {
 	}
 	if again, _ := derived.Get[corev1.ConfigMap](sn, "configmaps", "x", "a"); again != one {
 		t.Error("decoded twice")
+	}
+	obj := sn.Get(store.Key{Resource: "configmaps", Namespace: "x", Name: "a"})
+	own, err := derived.Decode[corev1.ConfigMap](obj)
+	if err != nil || own == one || !reflect.DeepEqual(own, one) {
+		t.Errorf("decoded for one reader: %v %v, want %v", own, err, one)
+	}
+	own.Data["k"] = "changed"
+	if again, _ := derived.Of[corev1.ConfigMap](obj); again.Data["k"] != "1" {
+		t.Error("a reader's own object is shared")
 	}
 	if _, err := derived.Get[corev1.ConfigMap](sn, "configmaps", "x", "missing"); !apierrors.IsNotFound(err) {
 		t.Error(err)

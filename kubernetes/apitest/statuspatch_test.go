@@ -3,6 +3,7 @@ package apitest_test
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -90,4 +91,34 @@ func statusPatches(t *testing.T, plain bool, path, body, validation string, patc
 		results = append(results, strings.ReplaceAll(text, uid, "UID"))
 	}
 	return results
+}
+
+// A patch of the status of a large pod takes the fast path, too: it does not decode the spec to
+// maps, which need far more memory than the pod.
+func TestStatusPatchOfLargePod(t *testing.T) {
+	p := apitest.New(t, func(cfg *rest.Config) { cfg.NoFastPaths = false })
+	items := make([]string, 4000)
+	for i := range items {
+		items[i] = fmt.Sprintf(`{"key":"k%d","path":"p%d"}`, i, i)
+	}
+	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"nodeName":"n","containers":[` +
+		`{"name":"c","image":"i"}],"volumes":[{"name":"v","configMap":{"name":"m","items":[` +
+		strings.Join(items, ",") + `]}}]}}`
+	p.Want(t, 201, "POST", "/api/v1/namespaces/default/pods", pod)
+	const patches = 20
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range patches {
+		resp := p.Do(t, "PATCH", "/api/v1/namespaces/default/pods/a/status", fmt.Sprintf(
+			`{"status":{"message":"m%d"}}`, i), "Content-Type: application/strategic-merge-patch+json")
+		if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp.Status, err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	each := (after.TotalAlloc - before.TotalAlloc) / patches
+	t.Logf("%d bytes for each patch of a pod of %d", each, len(pod))
+	if limit := uint64(40 * len(pod)); each > limit {
+		t.Errorf("a patch allocates %d bytes, more than %d", each, limit)
+	}
 }

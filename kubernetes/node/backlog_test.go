@@ -2,12 +2,31 @@ package node
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 )
 
 // Fill makes the backlog busy for the rest of a test.
-func (b *Backlog) Fill() { b.reports.Store(maxReports) }
+func (b *Backlog) Fill() { b.reports.Store(maxReports()) }
+
+// A Backlog is busy while two reports for each processor are in progress.
+func TestBacklog(t *testing.T) {
+	var b Backlog
+	var ends []func()
+	for range 2 * runtime.GOMAXPROCS(0) {
+		if b.busy() {
+			t.Errorf("busy with %d reports", len(ends))
+		}
+		ends = append(ends, b.begin())
+	}
+	if !b.busy() {
+		t.Errorf("not busy with %d reports", len(ends))
+	}
+	if ends[0](); b.busy() {
+		t.Error("busy after the end of a report")
+	}
+}
 
 // The heartbeats of a thousand nodes that start together come in each of ten seconds.
 func TestPhase(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"kelson.dev/apiserver/bounded"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/kubernetes/controllers/sharing"
 	"kelson.dev/kubernetes/identity"
 )
 
@@ -32,6 +33,9 @@ func build(ctx context.Context, cfg Config) (*scheduler.Scheduler, *factory, err
 	informers := &factory{SharedInformerFactory: scheduler.NewInformerFactory(client, 0, nil),
 		informers: map[cache.SharedIndexInformer]bool{}}
 	informers.withoutUnserved(cfg)
+	if err := informers.Core().V1().Pods().Informer().SetTransform(new(sharing.Parts).Trim); err != nil {
+		return nil, nil, fmt.Errorf("share parts of pods: %w", err)
+	}
 	broadcaster := events.NewBroadcaster(&sink{events.EventSinkImpl{Interface: client.EventsV1()}})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return nil, nil, fmt.Errorf("record events: %w", err)

@@ -32,6 +32,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/jsondecode"
 )
 
 // decodedAs is the memo key of the decoded form as a T.
@@ -39,21 +40,29 @@ type decodedAs[T any] struct{}
 
 // Of returns a stored object as a T.
 func Of[T any](obj *store.Object) (*T, error) {
-	v, err := obj.Memo(decodedAs[T]{}, func() (any, error) {
-		if err := obj.Unreadable(); err != nil {
-			return nil, err
-		}
-		v := new(T)
-		if err := json.Unmarshal(obj.Data, v); err != nil {
-			return nil, fmt.Errorf("decode %s %s/%s as stored: %w", obj.Key.Resource, obj.Key.Namespace, obj.Key.Name,
-				err)
-		}
-		return v, nil
-	})
+	v, err := obj.Memo(decodedAs[T]{}, func() (any, error) { return Decode[T](obj) })
 	if err != nil {
 		return nil, err
 	}
 	return v.(*T), nil
+}
+
+// Decode returns a stored object as a new T, which the caller may change. It is for callers that
+// keep decoded objects themselves: the result of Of stays in the memory of the store, too.
+func Decode[T any](obj *store.Object) (*T, error) {
+	if err := obj.Unreadable(); err != nil {
+		return nil, err
+	}
+	v := new(T)
+	if jsondecode.Decode(obj.Data, v, nil, nil) == nil {
+		return v, nil
+	}
+	v = new(T)
+	if err := json.Unmarshal(obj.Data, v); err != nil {
+		return nil, fmt.Errorf("decode %s %s/%s as stored: %w", obj.Key.Resource, obj.Key.Namespace, obj.Key.Name,
+			err)
+	}
+	return v, nil
 }
 
 // Get returns one object; resource is as in [store.Key]. If the object does not exist, the error is

@@ -12,6 +12,7 @@
 package disruption
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -92,7 +93,7 @@ func (c *Controller) keys(obj *store.Object, add func(store.Key)) {
 		add(obj.Key)
 		return
 	}
-	if obj.Key.Resource == "pods" && obj.Head.DeletionTimestamp.IsZero() {
+	if obj.Key.Resource == "pods" && bytes.Contains(obj.Data, []byte(corev1.DisruptionTarget)) {
 		if pod, err := derived.Of[corev1.Pod](obj); err == nil && target(pod) != nil {
 			add(obj.Key)
 		}

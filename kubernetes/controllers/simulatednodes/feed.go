@@ -1,26 +1,30 @@
 package simulatednodes
 
 import (
+	"bytes"
 	"context"
 	"iter"
 	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/sharing"
 )
 
 // feed reads the pods of the store once and passes them to the agents of their nodes.
 type feed struct {
 	store  *store.Store
 	stages Stages // nil: the agents run all pods
+	parts  sharing.Parts
 
 	mu      sync.Mutex
 	nodes   map[string]map[store.Key]*corev1.Pod // node → its pods
 	bound   map[store.Key]string                 // pod → its node
-	skipped map[store.Key]*corev1.Pod
+	skipped map[store.Key]types.UID
 	changed map[string]func(old, pod *corev1.Pod) // node → its agent
 	taken   []store.Key                           // reportTaken reports them to Stages.PodTaken
 }
@@ -28,7 +32,7 @@ type feed struct {
 func newFeed(st *store.Store, stages Stages) *feed {
 	return &feed{store: st, stages: stages, nodes: map[string]map[store.Key]*corev1.Pod{},
 		bound:   map[store.Key]string{},
-		skipped: map[store.Key]*corev1.Pod{}, changed: map[string]func(old, pod *corev1.Pod){}}
+		skipped: map[store.Key]types.UID{}, changed: map[string]func(old, pod *corev1.Pod){}}
 }
 
 // run reads pods until ctx ends.
@@ -84,36 +88,43 @@ func (f *feed) begin(sn *store.Snapshot) {
 
 // put records a new pod or a new state of one. The caller holds mu.
 func (f *feed) put(obj *store.Object) {
-	pod, err := derived.Of[corev1.Pod](obj)
+	if f.skipped[obj.Key] == obj.Head.UID || !bytes.Contains(obj.Data, []byte(`"nodeName"`)) {
+		return
+	}
+	pod, err := derived.Decode[corev1.Pod](obj)
 	if err != nil || pod.Spec.NodeName == "" {
 		return // no node yet, or a pod that no agent can decode
 	}
 	node := pod.Spec.NodeName
 	old := f.nodes[node][obj.Key]
-	if other := f.skipped[obj.Key]; other != nil && other.UID == pod.UID {
-		return
-	}
 	delete(f.skipped, obj.Key)
 	if old != nil && old.UID != pod.UID || old == nil && f.bound[obj.Key] != "" {
 		f.remove(obj.Key) // another pod of the same name replaced it
 		old = nil
 	}
 	if old == nil && f.stages != nil && f.stages.RunsPod(obj, pod) {
-		f.skipped[obj.Key] = pod
+		f.skipped[obj.Key] = pod.UID
 		f.taken = append(f.taken, obj.Key)
 		return
 	}
 	if f.nodes[node] == nil {
 		f.nodes[node] = map[store.Key]*corev1.Pod{}
 	}
-	// The decoded pod is shared. Agents keep their pods, and do not need managedFields, which are a
-	// quarter of the memory of a small pod.
-	kept := *pod
-	kept.ManagedFields = nil
-	pod = &kept
+	f.trim(pod, old)
 	f.nodes[node][obj.Key], f.bound[obj.Key] = pod, node
 	if changed := f.changed[node]; changed != nil {
 		changed(old, pod)
+	}
+}
+
+// trim removes and shares parts of a new state of a pod. Agents do not need managedFields, which
+// are a quarter of the memory of a small pod. They keep the state from which they started the pod,
+// so later states share its spec, which is half of the rest. The server increases the generation
+// when the spec changes.
+func (f *feed) trim(pod, old *corev1.Pod) {
+	_, _ = f.parts.Trim(pod) // never fails
+	if old != nil && old.Generation == pod.Generation && pod.Generation > 0 {
+		pod.Spec = old.Spec
 	}
 }
 
@@ -159,7 +170,7 @@ func (f *feed) handOver(key store.Key) *corev1.Pod {
 	}
 	delete(f.nodes[f.bound[key]], key)
 	delete(f.bound, key)
-	f.skipped[key] = pod
+	f.skipped[key] = pod.UID
 	return pod
 }
 
@@ -167,5 +178,5 @@ func (f *feed) handOver(key store.Key) *corev1.Pod {
 func (f *feed) isSkipped(key store.Key) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.skipped[key] != nil
+	return f.skipped[key] != ""
 }

@@ -164,13 +164,15 @@ func deployments(ctx context.Context, read *access) (controller, error) {
 }
 
 func replicaSets(ctx context.Context, read *access) (controller, error) {
-	return replicaset.NewReplicaSetController(ctx, read.replicaSets(), read.pods(), read.client,
-		replicaset.BurstReplicas), nil
+	sets := read.replicaSets()
+	return replicaset.NewReplicaSetController(ctx, sets, paced(ctx, read.pods(), sets.Informer().GetStore()),
+		read.client, replicaset.BurstReplicas), nil
 }
 
 func replicationControllers(ctx context.Context, read *access) (controller, error) {
-	return replication.NewReplicationManager(ctx, read.pods(), read.replicationControllers(), read.client,
-		replication.BurstReplicas), nil
+	owners := read.replicationControllers()
+	return replication.NewReplicationManager(ctx, paced(ctx, read.pods(), owners.Informer().GetStore()), owners,
+		read.client, replication.BurstReplicas), nil
 }
 
 func statefulSets(ctx context.Context, read *access) (controller, error) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apiserver/pkg/authentication/user"
 	apps "k8s.io/client-go/informers/apps/v1"
 	autoscaling "k8s.io/client-go/informers/autoscaling/v2"
@@ -36,6 +35,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/kubernetes/controllers/sharing"
 	"kelson.dev/kubernetes/identity"
 )
 
@@ -191,7 +191,7 @@ func lazily[L any](s *informers, construct newInformer, lister func(cache.Indexe
 	once := sync.OnceValue(func() informer[L] {
 		shared := &postponing{construct(s.client, "", 0,
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}), &s.registrations}
-		_ = shared.SetTransform(withoutManagedFields) // refused only by informers that run
+		_ = shared.SetTransform(new(sharing.Parts).Trim) // refused only by informers that run
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.created = append(s.created, shared)
@@ -204,15 +204,6 @@ func lazily[L any](s *informers, construct newInformer, lister func(cache.Indexe
 		s.used = append(s.used, i.shared.HasSyncedChecker())
 		return i
 	}
-}
-
-// withoutManagedFields removes the managedFields of an object, as in kube-controller-manager: no
-// controller reads them, and they are a quarter of a small pod's memory.
-func withoutManagedFields(obj any) (any, error) {
-	if object, err := meta.Accessor(obj); err == nil {
-		object.SetManagedFields(nil)
-	}
-	return obj, nil
 }
 
 // construct creates the controllers of a group, and returns them with the informers that they use.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -465,4 +466,40 @@ func podLog(t *testing.T, env *testenv.Env) func() []string {
 		defer mu.Unlock()
 		return slices.Clone(log)
 	}
+}
+
+// The syncs of a ReplicaSet with many pods have pauses, so that it reports changes of many pods at
+// once.
+func TestReplicaSetWithManyPods(t *testing.T) {
+	inCluster(t, func(t *testing.T, env *testenv.Env) {
+		const replicas, changes = 200, 20
+		labeled := template("web", nil)
+		labeled.Labels["extra"] = "x"
+		set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
+			Spec: appsv1.ReplicaSetSpec{
+				Replicas: new(int32(replicas)), Selector: selector("web"), Template: labeled}}
+		env.Create(t, set)
+		after(t, env, time.Minute)
+		if env.Get(t, set); set.Status.FullyLabeledReplicas != replicas {
+			t.Fatalf("status %+v", set.Status)
+		}
+		var reports atomic.Int32
+		follow(t, env, &appsv1.ReplicaSetList{}, func(event watch.Event) {
+			if event.Type == watch.Modified {
+				reports.Add(1)
+			}
+		})
+		for _, pod := range pods(t, env)[:changes] {
+			delete(pod.Labels, "extra")
+			update(t, env, &pod)
+			synctest.Wait()
+		}
+		if n := reports.Load(); n != 1 {
+			t.Errorf("%d reports of changes at the same time, want 1", n)
+		}
+		after(t, env, time.Second)
+		if env.Get(t, set); set.Status.FullyLabeledReplicas != replicas-changes || reports.Load() != 2 {
+			t.Errorf("%d reports; status %+v", reports.Load(), set.Status)
+		}
+	})
 }
