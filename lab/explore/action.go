@@ -48,7 +48,8 @@ const (
 	SilenceNode Kind = "silence-node"
 	// ClockJump lets time pass while the operator is stopped, like a suspended machine. When the
 	// operator continues, its clock has jumped, and all its timers that have expired fire together.
-	// A signal stops the process of a Binary for that long.
+	// A signal stops the process of a Binary for that long. A process that ends meanwhile, because
+	// it could not renew its Lease, starts again.
 	ClockJump Kind = "clock-jump"
 )
 

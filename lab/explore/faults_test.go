@@ -3,7 +3,9 @@ package explore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
@@ -152,6 +155,34 @@ func TestClockJump(t *testing.T) {
 	if _, err := explore.ParsePlan("clock-jump after time soon #1"); err == nil ||
 		!strings.Contains(err.Error(), `"soon" is not a positive duration`) {
 		t.Errorf("%v", err)
+	}
+}
+
+// An operator may end because it could not renew its Lease while the clock jumped. It starts again
+// when its clock has jumped.
+func TestEndsInClockJump(t *testing.T) {
+	s := explore.Scenario{Inputs: []explore.Input{explore.Create(configMap("web"))},
+		Operator: func(ctx context.Context, config *rest.Config) error {
+			c, err := client.New(client.Config{REST: config})
+			for err == nil {
+				short, cancel := context.WithTimeout(ctx, 20*time.Second)
+				err = c.Get(short, client.KeyOf(configMap("web")), &corev1.ConfigMap{})
+				cancel()
+				if err = client.IgnoreNotFound(err); err == nil {
+					select {
+					case <-time.After(time.Minute):
+					case <-ctx.Done():
+						return nil
+					}
+				}
+			}
+			return fmt.Errorf("lease lost: %w", err)
+		}}
+	const plan = "clock-jump after time 1h #1"
+	alarms, steps := explore.ReplayPlan(t, s, plan)
+	const ended = "the operator ended, because it got no responses while its clock jumped"
+	if len(alarms) > 0 || !slices.Contains(steps, ended) {
+		t.Errorf("%v, want no alarm, and the step %q\n%s", alarms, ended, strings.Join(steps, "\n"))
 	}
 }
 

@@ -232,9 +232,13 @@ func (in *injector) checkOccupied(c Change) {
 // endedInOutage reports whether the process has ended soon after the server did not respond. A
 // program may do so, because it is started again. It must not panic.
 func (op *processes) endedInOutage() bool {
+	up := op.delays.outage.up
+	return !up.IsZero() && time.Since(up) < time.Minute && !op.panicked()
+}
+
+// panicked reports whether the process has ended by a panic.
+func (op *processes) panicked() bool {
 	var inReconcile *reconcile.PanicError
 	var inProgram *programPanic
-	up := op.delays.outage.up
-	return !up.IsZero() && time.Since(up) < time.Minute && !errors.As(op.process.err, &inReconcile) &&
-		!errors.As(op.process.err, &inProgram)
+	return errors.As(op.process.err, &inReconcile) || errors.As(op.process.err, &inProgram)
 }

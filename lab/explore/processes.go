@@ -119,6 +119,11 @@ func (op *processes) runs() bool {
 			op.stopped, op.restartAt = true, op.delays.outage.up
 			return true
 		}
+		if op.paused && op.setup.wire == nil && !op.panicked() {
+			op.result.log(op.prefix() + "the operator ended, because it got no responses while its clock jumped")
+			op.stopped, op.restartAt = true, time.Now() // when the operator continues
+			return true
+		}
 		if op.process.err == nil {
 			op.process.err = errors.New("it returned without an error")
 		}

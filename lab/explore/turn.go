@@ -152,7 +152,7 @@ func (t *trial) turn() (changed, step, ok bool) {
 		return changed, false, false
 	}
 	for _, op := range t.operator.operators() {
-		if op.stopped && !op.restartAt.IsZero() && !time.Now().Before(op.restartAt) {
+		if op.stopped && !op.paused && !op.restartAt.IsZero() && !time.Now().Before(op.restartAt) {
 			op.restartAt = time.Time{}
 			t.progress.fired++ // the next process must become quiet
 			op.resume()
