@@ -240,26 +240,13 @@ func (o *output) panicked() string {
 	if at == nil {
 		return ""
 	}
-	message, stack := string(o.kept[at[2]:at[3]]), o.kept[at[1]:]
-	if end := bytes.Index(stack, []byte("\n\ngoroutine ")); end > 0 {
-		// The second goroutine follows, or the first one after other lines of the message.
-		if rest := stack[end+2:]; !bytes.Contains(stack[:end], []byte("goroutine ")) {
-			stack = rest
-			if end = bytes.Index(stack, []byte("\n\n")); end > 0 {
-				stack = stack[:end]
-			}
-		} else {
-			stack = stack[:end]
-		}
+	message, stack := string(o.kept[at[2]:at[3]]), string(o.kept[at[1]:])
+	if _, first, ok := strings.Cut(stack, "\ngoroutine "); ok {
+		stack, _, _ = strings.Cut(first, "\n\n") // the stacks of other goroutines follow
 	}
 	// A panic that was raised again has several frames of panic. The last one is the oldest.
-	if again := bytes.LastIndex(stack, []byte("\npanic(")); again >= 0 {
+	if again := strings.LastIndex(stack, "\npanic("); again >= 0 {
 		stack = stack[again:]
 	}
-	for _, line := range codeLine.FindAllSubmatch(stack, -1) {
-		if !goroot.Match(line[1]) {
-			return message + " at " + string(line[1])
-		}
-	}
-	return message
+	return message + placeIn(stack)
 }

@@ -154,10 +154,15 @@ func panicDetail(p *reconcile.PanicError) string {
 	if !found {
 		return detail
 	}
+	return detail + placeIn(stack)
+}
+
+// placeIn returns " at " and the first place of a stack that is not in Go's runtime; "" for none.
+func placeIn(stack string) string {
 	for _, line := range codeLine.FindAllStringSubmatch(stack, -1) {
 		if !goroot.MatchString(line[1]) {
-			return detail + " at " + line[1]
+			return " at " + line[1]
 		}
 	}
-	return detail
+	return ""
 }

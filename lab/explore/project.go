@@ -124,12 +124,13 @@ func (s *Scenario) setRoles(dir string, c *config) error {
 	if len(roles) == 0 {
 		return nil // roles: []
 	}
-	_, user, err := manifest.RBAC(roles...)
+	manifests, user, err := manifest.RBAC(roles...)
 	switch {
 	case err == nil:
 		s.Env = append(s.Env, testenv.RBAC(roles...))
 		s.namespace = strings.Split(user, ":")[2] // of the ServiceAccount
-		return s.warnOfRoles(roles)
+		s.warnOfRoles(manifests)
+		return nil
 	case c.Roles == nil && errors.Is(err, os.ErrNotExist):
 		return nil
 	case c.Roles != nil || !errors.Is(err, manifest.ErrServiceAccounts) && !errors.Is(err, manifest.ErrNone):
@@ -145,20 +146,16 @@ func (s *Scenario) setRoles(dir string, c *config) error {
 	return nil
 }
 
-// warnOfRoles adds a warning about each binding whose role is not in the files: the operator then
+// warnOfRoles adds a warning about each binding whose role no manifest has: the operator then
 // lacks these rights, and O12 would name markers that it has. A binding may have the prefix of a
 // kustomization that is not read.
-func (s *Scenario) warnOfRoles(files []string) error {
-	all, err := manifest.Read(files...)
-	if err != nil {
-		return err
-	}
+func (s *Scenario) warnOfRoles(manifests []manifest.Manifest) {
 	exist := map[string]bool{"ClusterRole cluster-admin": true, "ClusterRole admin": true, "ClusterRole edit": true,
 		"ClusterRole view": true}
-	for _, m := range all {
+	for _, m := range manifests {
 		exist[m.Object.GetKind()+" "+m.Object.GetName()] = true
 	}
-	for _, m := range all {
+	for _, m := range manifests {
 		kind, _, _ := unstructured.NestedString(m.Object.Object, "roleRef", "kind")
 		name, bound, _ := unstructured.NestedString(m.Object.Object, "roleRef", "name")
 		if bound && !exist[kind+" "+name] && !strings.HasPrefix(name, "system:") {
@@ -167,7 +164,6 @@ func (s *Scenario) warnOfRoles(files []string) error {
 				m.Object.GetKind(), m.Object.GetName(), kind, name, ConfigFile))
 		}
 	}
-	return nil
 }
 
 // rolesIn returns the files with the operator's rights in a folder: those that its kustomization

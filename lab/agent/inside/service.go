@@ -71,7 +71,7 @@ func serveService(address string, conn net.Conn) {
 		}
 		conn = tls.Server(conn, &tls.Config{GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 			protocol := "http/1.1"
-			if len(h.SupportedProtos) == 1 { // gRPC; other clients prefer HTTP/1.1 if they must
+			if len(h.SupportedProtos) == 1 { // gRPC offers only HTTP/2; others offer both
 				protocol = h.SupportedProtos[0]
 			}
 			return &tls.Config{Certificates: []tls.Certificate{*certificate}, NextProtos: []string{protocol}}, nil
