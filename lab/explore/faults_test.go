@@ -165,7 +165,7 @@ func TestEndsInClockJump(t *testing.T) {
 		Operator: func(ctx context.Context, config *rest.Config) error {
 			c, err := client.New(client.Config{REST: config})
 			for err == nil {
-				short, cancel := context.WithTimeout(ctx, 20*time.Second)
+				short, cancel := context.WithTimeout(ctx, time.Minute)
 				err = c.Get(short, client.KeyOf(configMap("web")), &corev1.ConfigMap{})
 				cancel()
 				if err = client.IgnoreNotFound(err); err == nil {
