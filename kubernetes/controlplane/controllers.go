@@ -123,8 +123,8 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	}
 	if all, ok := cfg.Controllers.(AllControllers); ok {
 		parts.run(ctx, "workloads", workloads.New(workloads.Config{
-			Store: p.store, As: p.RESTConfigAs, Selected: all.Selection, PodRanges: all.PodRanges, Waits: p.waits,
-			Log: cfg.Log,
+			Store: p.store, Shared: p.shared, As: p.RESTConfigAs, Selected: all.Selection, PodRanges: all.PodRanges,
+			Waits: p.waits, Log: cfg.Log,
 		}).Run)
 	}
 	return nil

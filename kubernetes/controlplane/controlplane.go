@@ -38,6 +38,7 @@ import (
 	"kelson.dev/kubernetes/bootstrappolicy"
 	"kelson.dev/kubernetes/builtin"
 	"kelson.dev/kubernetes/controllers/cachesync"
+	"kelson.dev/kubernetes/controllers/sharing"
 	"kelson.dev/kubernetes/redact"
 	"kelson.dev/kubernetes/tokens"
 	"kelson.dev/kubernetes/usage"
@@ -61,7 +62,8 @@ type ControlPlane struct {
 	parts  parts
 	stop   sync.Once
 
-	waits *cachesync.Waits // the controllers and the scheduler that wait for their caches
+	shared *sharing.Caches
+	waits  *cachesync.Waits // the controllers and the scheduler that wait for their caches
 
 	releaseVersion func() // nil until the version is claimed
 
@@ -94,6 +96,7 @@ func Start(ctx context.Context, cfg Config) (_ *ControlPlane, err error) {
 	if err := p.openStore(ctx, cfg); err != nil {
 		return nil, err
 	}
+	p.shared = sharing.New(p.store)
 	if p.nodes, err = newNodes(cfg, p); err != nil {
 		return nil, fmt.Errorf("create nodes: %w", err)
 	}

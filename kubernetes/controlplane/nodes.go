@@ -149,8 +149,9 @@ func (n *ownNodes) simulate(cfg Config, selected Simulated, p *ControlPlane, dri
 		renew = r.renew
 	}
 	if n.simulated, err = simulatednodes.New(simulatednodes.Config{
-		Store: p.store, REST: p.controllerConfig(identity.SimulatedNodes), As: p.RESTConfigAs, Runtime: runtime,
-		Groups: groups, Stages: n.stages, Drivers: drivers,
+		Store: p.store, Shared: p.shared, REST: p.controllerConfig(identity.SimulatedNodes), As: p.RESTConfigAs,
+		Runtime: runtime,
+		Groups:  groups, Stages: n.stages, Drivers: drivers,
 		LeaseDuration: leaseDuration(selected), Renew: renew, ExternalCloud: cfg.ExternalCloud, Log: cfg.Log,
 	}); err != nil {
 		return false, nil, err
@@ -225,7 +226,8 @@ func (p *ControlPlane) startScheduler(ctx context.Context, parts *parts, cfg Con
 		return nil
 	}
 	s, err := scheduler.New(scheduler.Config{
-		Store: p.store, REST: p.RESTConfigAs(identity.Scheduler), Settings: cfg.Scheduler, Waits: p.waits, Log: cfg.Log,
+		Store: p.store, Shared: p.shared, REST: p.RESTConfigAs(identity.Scheduler), Settings: cfg.Scheduler,
+		Waits: p.waits, Log: cfg.Log,
 		Serves: func(r schema.GroupVersionResource) bool { return p.registry.Current().Serves(r, "") },
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -15,7 +16,6 @@ import (
 
 	"kelson.dev/apiserver/bounded"
 	"kelson.dev/apiserver/resource"
-	"kelson.dev/kubernetes/controllers/sharing"
 	"kelson.dev/kubernetes/identity"
 )
 
@@ -30,12 +30,10 @@ func build(ctx context.Context, cfg Config) (*scheduler.Scheduler, *factory, err
 	if err != nil {
 		return nil, nil, fmt.Errorf("create client: %w", err)
 	}
-	informers := &factory{SharedInformerFactory: scheduler.NewInformerFactory(client, 0, nil),
+	caches := &factory{SharedInformerFactory: informers.NewSharedInformerFactory(client, 0),
 		informers: map[cache.SharedIndexInformer]bool{}}
-	informers.withoutUnserved(cfg)
-	if err := informers.Core().V1().Pods().Informer().SetTransform(new(sharing.Parts).Trim); err != nil {
-		return nil, nil, fmt.Errorf("share parts of pods: %w", err)
-	}
+	caches.withoutUnserved(cfg)
+	caches.share(cfg.Shared)
 	broadcaster := events.NewBroadcaster(&sink{events.EventSinkImpl{Interface: client.EventsV1()}})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		return nil, nil, fmt.Errorf("record events: %w", err)
@@ -45,7 +43,7 @@ func build(ctx context.Context, cfg Config) (*scheduler.Scheduler, *factory, err
 		return broadcaster.NewRecorder(clientscheme.Scheme, name)
 	}
 	c := cfg.Settings.config
-	sched, err := scheduler.New(ctx, client, informers, nil, recorders,
+	sched, err := scheduler.New(ctx, client, caches, nil, recorders,
 		scheduler.WithComponentConfigVersion(c.APIVersion),
 		scheduler.WithKubeConfig(config),
 		scheduler.WithProfiles(c.DeepCopy().Profiles...), // New completes them in place
@@ -63,7 +61,7 @@ func build(ctx context.Context, cfg Config) (*scheduler.Scheduler, *factory, err
 			return nil, nil, err
 		}
 	}
-	return sched, informers, nil
+	return sched, caches, nil
 }
 
 // maxExtenderResponse is the maximum size of an extender's response in bytes. It may contain the

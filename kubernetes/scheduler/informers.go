@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"kelson.dev/kubernetes/controllers/cachesync"
+	"kelson.dev/kubernetes/controllers/sharing"
 )
 
 // factory is an informer factory that records its informers and their handlers. Its wait
@@ -139,6 +141,19 @@ func (f *factory) withoutUnserved(cfg Config) {
 				cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 		})
 	}
+}
+
+// share adds informers to the factory whose objects other caches share. The scheduler does not see
+// pods that have ended, as in Kubernetes (scheduler.NewInformerFactory).
+func (f *factory) share(objects *sharing.Caches) {
+	f.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+		return objects.Pods.Informer("", func(pod *corev1.Pod) bool {
+			return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+		}, cache.Indexers{})
+	})
+	f.InformerFor(&corev1.Node{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+		return objects.Nodes.Informer("", nil, cache.Indexers{})
+	})
 }
 
 // empty lists no objects, and its watches have no events.

@@ -41,6 +41,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/controllers/cachesync"
+	"kelson.dev/kubernetes/controllers/sharing"
 	"kelson.dev/kubernetes/controllers/workloads"
 )
 
@@ -50,9 +51,12 @@ const IdleAfter = 5 * time.Minute
 
 // Config configures a Scheduler. Store and REST are required.
 type Config struct {
-	// Store reports when the scheduler is needed. The scheduler reads and writes through REST.
+	// Store reports when the scheduler is needed, and has the pods and nodes. The scheduler reads
+	// other objects, and writes, through REST.
 	Store *store.Store
-	REST  *rest.Config
+	// Shared has the objects that the scheduler's caches share with others; nil means none.
+	Shared *sharing.Caches
+	REST   *rest.Config
 	// Serves reports whether the API server serves a resource. The scheduler treats other resources
 	// as if no object existed. nil means that all are served.
 	Serves func(schema.GroupVersionResource) bool
@@ -83,6 +87,9 @@ func New(cfg Config) (*Scheduler, error) {
 		if cfg.Settings, err = defaults(); err != nil {
 			return nil, err
 		}
+	}
+	if cfg.Shared == nil {
+		cfg.Shared = sharing.New(cfg.Store)
 	}
 	s := &Scheduler{cfg: cfg, names: map[string]bool{}}
 	for _, name := range cfg.Settings.Names() {

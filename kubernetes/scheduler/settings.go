@@ -15,6 +15,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 	"sigs.k8s.io/yaml"
+
+	"kelson.dev/kubernetes/controllers/sharing"
 )
 
 // Settings are a validated KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1).
@@ -90,7 +92,7 @@ func load(file string) (*Settings, error) {
 	// Only the construction of the profiles finds unknown plugins. It sends no request.
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	defer cancel()
-	if _, _, err := build(ctx, Config{REST: &rest.Config{}, Serves: func(schema.GroupVersionResource) bool {
+	if _, _, err := build(ctx, Config{Shared: sharing.New(nil), REST: &rest.Config{}, Serves: func(schema.GroupVersionResource) bool {
 		return false
 	}, Settings: s}); err != nil {
 		return nil, err

@@ -1,7 +1,15 @@
-// Package sharing makes the objects in an informer's cache share what the objects of one owner have
-// in common. The pods of a ReplicaSet have the same labels and owner references, which the
-// ReplicaSet controller and the scheduler compare for all of them again and again: if each pod has
-// its own copy, most of that time is spent waiting for memory.
+// Package sharing lets the caches of a control plane hold the same objects.
+//
+// [Caches] has the decoded objects of the kinds that several components read. Their informers read
+// the store, not the API:
+//
+//	caches := sharing.New(st)
+//	informer := caches.Pods.Informer("", nil, cache.Indexers{})
+//
+// [Parts] makes the objects in one cache share what the objects of one owner have in common. The
+// pods of a ReplicaSet have the same labels and owner references, which the ReplicaSet controller
+// and the scheduler compare for all of them again and again: if each pod has its own copy, most of
+// that time is spent waiting for memory.
 //
 //	err := informer.SetTransform(new(sharing.Parts).Trim)
 //

@@ -11,15 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/apiserver/store"
-	"kelson.dev/apiserver/store/derived"
 	"kelson.dev/kubernetes/controllers/sharing"
 )
 
 // feed reads the pods of the store once and passes them to the agents of their nodes.
 type feed struct {
 	store  *store.Store
+	pods   *sharing.Objects[corev1.Pod, *corev1.Pod]
 	stages Stages // nil: the agents run all pods
-	parts  sharing.Parts
 
 	mu      sync.Mutex
 	nodes   map[string]map[store.Key]*corev1.Pod // node → its pods
@@ -29,8 +28,8 @@ type feed struct {
 	taken   []store.Key                           // reportTaken reports them to Stages.PodTaken
 }
 
-func newFeed(st *store.Store, stages Stages) *feed {
-	return &feed{store: st, stages: stages, nodes: map[string]map[store.Key]*corev1.Pod{},
+func newFeed(cfg Config) *feed {
+	return &feed{store: cfg.Store, pods: cfg.Shared.Pods, stages: cfg.Stages, nodes: map[string]map[store.Key]*corev1.Pod{},
 		bound:   map[store.Key]string{},
 		skipped: map[store.Key]types.UID{}, changed: map[string]func(old, pod *corev1.Pod){}}
 }
@@ -65,7 +64,7 @@ func (f *feed) update(events []*store.Event) {
 		if e.Type == store.Deleted {
 			f.remove(e.Object.Key)
 		} else {
-			f.put(e.Object)
+			f.put(e.Object, e.Prev)
 		}
 	}
 }
@@ -82,16 +81,16 @@ func (f *feed) begin(sn *store.Snapshot) {
 		}
 	}
 	for obj := range sn.Scan("pods", "", store.Key{}) {
-		f.put(obj)
+		f.put(obj, nil)
 	}
 }
 
-// put records a new pod or a new state of one. The caller holds mu.
-func (f *feed) put(obj *store.Object) {
+// put records a new pod, or a new state of one and the state before. The caller holds mu.
+func (f *feed) put(obj, before *store.Object) {
 	if f.skipped[obj.Key] == obj.Head.UID || !bytes.Contains(obj.Data, []byte(`"nodeName"`)) {
 		return
 	}
-	pod, err := derived.Decode[corev1.Pod](obj)
+	pod, err := f.pods.Of(obj, before)
 	if err != nil || pod.Spec.NodeName == "" {
 		return // no node yet, or a pod that no agent can decode
 	}
@@ -110,21 +109,9 @@ func (f *feed) put(obj *store.Object) {
 	if f.nodes[node] == nil {
 		f.nodes[node] = map[store.Key]*corev1.Pod{}
 	}
-	f.trim(pod, old)
 	f.nodes[node][obj.Key], f.bound[obj.Key] = pod, node
 	if changed := f.changed[node]; changed != nil {
 		changed(old, pod)
-	}
-}
-
-// trim removes and shares parts of a new state of a pod. Agents do not need managedFields, which
-// are a quarter of the memory of a small pod. They keep the state from which they started the pod,
-// so later states share its spec, which is half of the rest. The server increases the generation
-// when the spec changes.
-func (f *feed) trim(pod, old *corev1.Pod) {
-	_, _ = f.parts.Trim(pod) // never fails
-	if old != nil && old.Generation == pod.Generation && pod.Generation > 0 {
-		pod.Spec = old.Spec
 	}
 }
 

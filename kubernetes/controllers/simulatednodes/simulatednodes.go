@@ -18,6 +18,7 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
 	"kelson.dev/kubernetes/controllers/follow"
+	"kelson.dev/kubernetes/controllers/sharing"
 	"kelson.dev/kubernetes/identity"
 	"kelson.dev/kubernetes/node"
 	"kelson.dev/kubernetes/node/simulated"
@@ -27,6 +28,8 @@ import (
 // Config configures a Controller. Store, REST, As and Runtime are required.
 type Config struct {
 	Store *store.Store
+	// Shared has the pods that the agents share with other caches; nil means that they share none.
+	Shared *sharing.Caches
 	// REST creates the nodes of Groups.
 	REST *rest.Config
 	// As returns the configuration of a client that acts as a user. Each agent acts as the kubelet
@@ -93,6 +96,9 @@ func New(cfg Config) (*Controller, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Shared == nil {
+		cfg.Shared = sharing.New(cfg.Store)
+	}
 	create, err := Nodes(cfg.Groups...)
 	if err != nil {
 		return nil, err
@@ -102,7 +108,7 @@ func New(cfg Config) (*Controller, error) {
 		return nil, err
 	}
 	controller := &Controller{cfg: cfg, create: create, client: c, agents: map[string]*running{},
-		feed: newFeed(cfg.Store, cfg.Stages)}
+		feed: newFeed(cfg)}
 	if cfg.LeaseDuration >= 0 {
 		controller.backlog = &node.Backlog{}
 	}

@@ -11,7 +11,6 @@ import (
 	apps "k8s.io/client-go/informers/apps/v1"
 	autoscaling "k8s.io/client-go/informers/autoscaling/v2"
 	batch "k8s.io/client-go/informers/batch/v1"
-	coordination "k8s.io/client-go/informers/coordination/v1"
 	coordinationbeta "k8s.io/client-go/informers/coordination/v1beta1"
 	core "k8s.io/client-go/informers/core/v1"
 	discovery "k8s.io/client-go/informers/discovery/v1"
@@ -44,6 +43,7 @@ import (
 type informers struct {
 	as     func(user.Info) *rest.Config
 	client kubernetes.Interface // of the informers
+	shared *sharing.Caches
 
 	pods                   lazy[corelisters.PodLister]
 	nodes                  lazy[corelisters.NodeLister]
@@ -122,76 +122,84 @@ func newClient(config *rest.Config) (*rest.Config, kubernetes.Interface, error) 
 	return config, client, nil
 }
 
-// newInformers returns informers that read as kube-controller-manager.
-func newInformers(as func(user.Info) *rest.Config) (*informers, error) {
+// newInformers returns informers that read from shared, or as kube-controller-manager.
+func newInformers(as func(user.Info) *rest.Config, shared *sharing.Caches) (*informers, error) {
 	config := as(identity.ControllerManager)
 	config.UserAgent = identity.UserAgent(identity.ControllerManagerProgram, "shared-informers")
 	_, client, err := newClient(config)
 	if err != nil {
 		return nil, err
 	}
-	s := &informers{as: as, client: client}
-	s.pods = lazily(s, core.NewPodInformer, corelisters.NewPodLister)
-	s.nodes = lazily(s, clusterWide(core.NewNodeInformer), corelisters.NewNodeLister)
-	s.claims = lazily(s, core.NewPersistentVolumeClaimInformer, corelisters.NewPersistentVolumeClaimLister)
+	s := &informers{as: as, client: client, shared: shared}
+	s.pods = lazily(s, fromStore(shared.Pods, ""), corelisters.NewPodLister)
+	s.nodes = lazily(s, fromStore(shared.Nodes, ""), corelisters.NewNodeLister)
+	s.claims = lazily(s, namespaced(core.NewPersistentVolumeClaimInformer), corelisters.NewPersistentVolumeClaimLister)
 	s.volumes = lazily(s, clusterWide(core.NewPersistentVolumeInformer), corelisters.NewPersistentVolumeLister)
 	s.storageClasses = lazily(s, clusterWide(storage.NewStorageClassInformer), storagelisters.NewStorageClassLister)
-	s.nodeLeases = lazily(s, inLeases(coordination.NewLeaseInformer), coordinationlisters.NewLeaseLister)
-	s.leases = lazily(s, coordination.NewLeaseInformer, coordinationlisters.NewLeaseLister)
-	s.leaseCandidates = lazily(s, coordinationbeta.NewLeaseCandidateInformer,
+	s.nodeLeases = lazily(s, fromStore(shared.Leases, corev1.NamespaceNodeLease), coordinationlisters.NewLeaseLister)
+	s.leases = lazily(s, fromStore(shared.Leases, ""), coordinationlisters.NewLeaseLister)
+	s.leaseCandidates = lazily(s, namespaced(coordinationbeta.NewLeaseCandidateInformer),
 		coordinationbetalisters.NewLeaseCandidateLister)
-	s.services = lazily(s, core.NewServiceInformer, corelisters.NewServiceLister)
-	s.endpoints = lazily(s, core.NewEndpointsInformer, corelisters.NewEndpointsLister)
-	s.slices = lazily(s, discovery.NewEndpointSliceInformer, discoverylisters.NewEndpointSliceLister)
-	s.replicationControllers = lazily(s, core.NewReplicationControllerInformer,
+	s.services = lazily(s, namespaced(core.NewServiceInformer), corelisters.NewServiceLister)
+	s.endpoints = lazily(s, namespaced(core.NewEndpointsInformer), corelisters.NewEndpointsLister)
+	s.slices = lazily(s, namespaced(discovery.NewEndpointSliceInformer), discoverylisters.NewEndpointSliceLister)
+	s.replicationControllers = lazily(s, namespaced(core.NewReplicationControllerInformer),
 		corelisters.NewReplicationControllerLister)
-	s.replicaSets = lazily(s, apps.NewReplicaSetInformer, appslisters.NewReplicaSetLister)
-	s.deployments = lazily(s, apps.NewDeploymentInformer, appslisters.NewDeploymentLister)
-	s.statefulSets = lazily(s, apps.NewStatefulSetInformer, appslisters.NewStatefulSetLister)
-	s.daemonSets = lazily(s, apps.NewDaemonSetInformer, appslisters.NewDaemonSetLister)
-	s.revisions = lazily(s, apps.NewControllerRevisionInformer, appslisters.NewControllerRevisionLister)
-	s.jobs = lazily(s, batch.NewJobInformer, batchlisters.NewJobLister)
-	s.cronJobs = lazily(s, batch.NewCronJobInformer, batchlisters.NewCronJobLister)
-	s.autoscalers = lazily(s, autoscaling.NewHorizontalPodAutoscalerInformer,
+	s.replicaSets = lazily(s, namespaced(apps.NewReplicaSetInformer), appslisters.NewReplicaSetLister)
+	s.deployments = lazily(s, namespaced(apps.NewDeploymentInformer), appslisters.NewDeploymentLister)
+	s.statefulSets = lazily(s, namespaced(apps.NewStatefulSetInformer), appslisters.NewStatefulSetLister)
+	s.daemonSets = lazily(s, namespaced(apps.NewDaemonSetInformer), appslisters.NewDaemonSetLister)
+	s.revisions = lazily(s, namespaced(apps.NewControllerRevisionInformer), appslisters.NewControllerRevisionLister)
+	s.jobs = lazily(s, namespaced(batch.NewJobInformer), batchlisters.NewJobLister)
+	s.cronJobs = lazily(s, namespaced(batch.NewCronJobInformer), batchlisters.NewCronJobLister)
+	s.autoscalers = lazily(s, namespaced(autoscaling.NewHorizontalPodAutoscalerInformer),
 		autoscalinglisters.NewHorizontalPodAutoscalerLister)
-	s.resourceClaims = lazily(s, devices.NewResourceClaimInformer, resourcelisters.NewResourceClaimLister)
-	s.claimTemplates = lazily(s, devices.NewResourceClaimTemplateInformer,
+	s.resourceClaims = lazily(s, namespaced(devices.NewResourceClaimInformer), resourcelisters.NewResourceClaimLister)
+	s.claimTemplates = lazily(s, namespaced(devices.NewResourceClaimTemplateInformer),
 		resourcelisters.NewResourceClaimTemplateLister)
 	s.resourceSlices = lazily(s, clusterWide(devices.NewResourceSliceInformer), resourcelisters.NewResourceSliceLister)
 	s.deviceClasses = lazily(s, clusterWide(devices.NewDeviceClassInformer), resourcelisters.NewDeviceClassLister)
 	s.taintRules = lazily(s, clusterWide(devices.NewDeviceTaintRuleInformer), resourcelisters.NewDeviceTaintRuleLister)
 	s.poolRequests = lazily(s, clusterWide(devicesalpha.NewResourcePoolStatusRequestInformer),
 		resourcealphalisters.NewResourcePoolStatusRequestLister)
-	s.podGroups = lazily(s, scheduling.NewPodGroupInformer, schedulinglisters.NewPodGroupLister)
-	s.workloads = lazily(s, scheduling.NewWorkloadInformer, schedulinglisters.NewWorkloadLister)
+	s.podGroups = lazily(s, namespaced(scheduling.NewPodGroupInformer), schedulinglisters.NewPodGroupLister)
+	s.workloads = lazily(s, namespaced(scheduling.NewWorkloadInformer), schedulinglisters.NewWorkloadLister)
 	return s, nil
 }
 
-// newInformer is the type of client-go's constructors of informers.
-type newInformer func(kubernetes.Interface, string, time.Duration, cache.Indexers) cache.SharedIndexInformer
+// newInformer constructs an informer with an index.
+type newInformer func(s *informers, indexers cache.Indexers) cache.SharedIndexInformer
+
+// fromStore returns the constructor of an informer of shared objects.
+func fromStore[T any, P sharing.Object[T]](objects *sharing.Objects[T, P], namespace string) newInformer {
+	return func(_ *informers, indexers cache.Indexers) cache.SharedIndexInformer {
+		return objects.Informer(namespace, nil, indexers)
+	}
+}
+
+// namespaced adapts client-go's constructors of informers.
+func namespaced(construct func(kubernetes.Interface, string, time.Duration,
+	cache.Indexers) cache.SharedIndexInformer) newInformer {
+	return func(s *informers, indexers cache.Indexers) cache.SharedIndexInformer {
+		informer := construct(s.client, "", 0, indexers)
+		_ = informer.SetTransform(new(sharing.Parts).Trim) // refused only by informers that run
+		return informer
+	}
+}
 
 // clusterWide adapts the constructors of cluster-scoped kinds, which take no namespace.
 func clusterWide(construct func(kubernetes.Interface, time.Duration,
 	cache.Indexers) cache.SharedIndexInformer) newInformer {
-	return func(client kubernetes.Interface, _ string, resync time.Duration,
+	return namespaced(func(client kubernetes.Interface, _ string, resync time.Duration,
 		_ cache.Indexers) cache.SharedIndexInformer {
 		return construct(client, resync, cache.Indexers{})
-	}
-}
-
-// inLeases restricts an informer to the namespace of the nodes' Leases.
-func inLeases(construct newInformer) newInformer {
-	return func(client kubernetes.Interface, _ string, resync time.Duration,
-		indexers cache.Indexers) cache.SharedIndexInformer {
-		return construct(client, corev1.NamespaceNodeLease, resync, indexers)
-	}
+	})
 }
 
 func lazily[L any](s *informers, construct newInformer, lister func(cache.Indexer) L) lazy[L] {
 	once := sync.OnceValue(func() informer[L] {
-		shared := &postponing{construct(s.client, "", 0,
+		shared := &postponing{construct(s,
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}), &s.registrations}
-		_ = shared.SetTransform(new(sharing.Parts).Trim) // refused only by informers that run
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.created = append(s.created, shared)

@@ -35,9 +35,10 @@ func TestInformersTrim(t *testing.T) {
 			},
 		}
 		s := &informers{}
-		read := lazily(s, func(kubernetes.Interface, string, time.Duration, cache.Indexers) cache.SharedIndexInformer {
+		read := lazily(s, namespaced(func(kubernetes.Interface, string, time.Duration,
+			cache.Indexers) cache.SharedIndexInformer {
 			return cache.NewSharedIndexInformer(listing{pods}, &corev1.Pod{}, 0, cache.Indexers{})
-		}, corelisters.NewPodLister)
+		}), corelisters.NewPodLister)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go read().Informer().RunWithContext(ctx)

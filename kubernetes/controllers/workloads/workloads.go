@@ -34,11 +34,12 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/kubernetes/controllers/cachesync"
+	"kelson.dev/kubernetes/controllers/sharing"
 )
 
 // Config configures the controllers. Store and As are required.
 type Config struct {
-	// Store reports when the controllers are needed.
+	// Store reports when the controllers are needed. Some informers read from it, too.
 	Store *store.Store
 	// As returns the configuration of a client that acts as a user. Each controller writes as its
 	// own service account, with the rights of Kubernetes' bootstrap roles, and the shared informers
@@ -52,6 +53,9 @@ type Config struct {
 	// PodRanges are the ranges of pod addresses, at most one per IP family, of which each node gets
 	// a part as spec.podCIDRs. If empty, nodes get none.
 	PodRanges []*net.IPNet
+	// Shared has the objects that the informers share with other caches; nil means that they share
+	// them only with each other.
+	Shared *sharing.Caches
 	// Waits reports controllers whose caches do not fill; nil reports none.
 	Waits *cachesync.Waits
 	// Log receives all records of the controllers at level Debug; nil discards them.
@@ -69,6 +73,9 @@ func New(cfg Config) *Controllers {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Shared == nil {
+		cfg.Shared = sharing.New(cfg.Store)
+	}
 	return &Controllers{cfg}
 }
 
@@ -77,7 +84,7 @@ func New(cfg Config) *Controllers {
 func (c *Controllers) Run(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(klog.NewContext(ctx, logr.FromSlogHandler(Debugging(c.cfg.Log.Handler()))))
 	defer end(nil)
-	shared := sync.OnceValues(func() (*informers, error) { return newInformers(c.cfg.As) })
+	shared := sync.OnceValues(func() (*informers, error) { return newInformers(c.cfg.As, c.cfg.Shared) })
 	var parts sync.WaitGroup
 	for _, g := range groups(&c.cfg) {
 		parts.Go(func() {
