@@ -21,6 +21,8 @@ import (
 	"strings"
 
 	"golang.org/x/mod/modfile"
+
+	"kelson.dev/toolchain/compiler"
 )
 
 // source is the part of the agent that is compiled with the operator.
@@ -90,7 +92,7 @@ func (p Program) build(ctx context.Context, cache, binary string, locking bool) 
 // run runs the go command in the folder of the main package.
 func (p Program) run(ctx context.Context, env []string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Env = p.Dir, append(os.Environ(), env...)
+	cmd.Dir, cmd.Env = p.Dir, append(compiler.Environ(), env...)
 	errOut := compilerOutput{compiling: p.Compiling}
 	cmd.Stderr = &errOut
 	out, err := cmd.Output()

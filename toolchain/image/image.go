@@ -30,6 +30,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"kelson.dev/toolchain/compiler"
 )
 
 // Platform is an operating system and an architecture, as Go names them.
@@ -161,7 +163,7 @@ func compile(ctx context.Context, cfg Config, p Platform, binary string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w -buildid=", "-tags="+cfg.Tags,
 		"-o="+binary, ".")
 	cmd.Dir = cfg.Main
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.OS, "GOARCH="+p.Architecture)
+	cmd.Env = append(compiler.Environ(), "CGO_ENABLED=0", "GOOS="+p.OS, "GOARCH="+p.Architecture)
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compile for %s: %w\n%s", p, err, bytes.TrimSpace(output))
 	}
