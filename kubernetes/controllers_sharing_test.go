@@ -27,7 +27,7 @@ import (
 )
 
 // The scheduler, the controllers and the nodes share decoded objects. Each is equal to the stored
-// one, and nobody changes it while a Deployment is created, changed, scaled and deleted.
+// one, and does not change while a Deployment is created, changed, scaled and deleted.
 func TestSharedObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads(), testenv.Nodes(controlplane.Simulated{
@@ -80,7 +80,7 @@ func TestSharedObjects(t *testing.T) {
 		}
 		for _, s := range seen {
 			if !reflect.DeepEqual(s.shared, s.copied) {
-				t.Fatalf("somebody changed %s:\n%+v\nwas\n%+v", s.key, s.shared, s.copied)
+				t.Fatalf("%s has changed:\n%+v\nwas\n%+v", s.key, s.shared, s.copied)
 			}
 		}
 	})
