@@ -54,7 +54,10 @@ func Decode[T any](obj *store.Object) (*T, error) {
 		return nil, err
 	}
 	v := new(T)
-	if jsondecode.Decode(obj.Data, v, nil, nil) == nil {
+	shared := pool.Get()
+	err := jsondecode.Decode(obj.Data, v, texts{shared}, nil)
+	pool.Put(shared)
+	if err == nil {
 		return v, nil
 	}
 	v = new(T)
