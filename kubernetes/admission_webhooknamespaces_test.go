@@ -71,9 +71,7 @@ func TestRequestsOnNamespaces(t *testing.T) {
 		},
 	} {
 		require.NoError(t, err)
-		if err = step(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, step())
 	}
 	seen := map[string]int{}
 	for _, r := range h.reviews() {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/bootstrappolicy"
 )
 
@@ -19,9 +20,7 @@ import (
 func TestMaintainFlowsTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, err := store.Open(store.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer st.Close()
 		attempts := 0
 		config := &rest.Config{Host: "http://unreachable", Transport: roundTripper(

@@ -100,9 +100,7 @@ func TestNodesFollowSpecs(t *testing.T) {
 		p := getPod(t, env, "web")
 		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
 			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "y"}}}
-		if err := env.Client().Subresource("ephemeralcontainers").Update(t.Context(), p, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, env.Client().Subresource("ephemeralcontainers").Update(t.Context(), p, nil))
 		time.Sleep(time.Minute)
 		env.Settle(t)
 		p = getPod(t, env, "web")

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 	"kelson.dev/toolchain/loader"
 )
@@ -62,12 +63,8 @@ func writeProject(t testing.TB, ar *txtar.Archive) (dir string, want map[string]
 func write(t testing.TB, dir, name, content string) {
 	t.Helper()
 	name = filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	require.NoError(t, os.WriteFile(name, []byte(content), 0o644))
 }
 
 // Each archive in testdata has a project and, below want/, the generated files or the errors.
@@ -80,9 +77,7 @@ func TestGolden(t *testing.T) {
 	for _, name := range archives {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
 			ar, err := txtar.ParseFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			dir, want := writeProject(t, ar)
 			got := map[string]string{}
 			res, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir})
@@ -91,9 +86,7 @@ func TestGolden(t *testing.T) {
 			}
 			for _, f := range res.Files {
 				data, err := os.ReadFile(filepath.Join(dir, f.Path))
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				got[f.Path] = string(data)
 				if strings.Contains(f.Path, "config/crd/") {
 					accepted(t, data)
@@ -129,9 +122,7 @@ func rewrite(t *testing.T, name string, ar *txtar.Archive, got map[string]string
 		files = append(files, txtar.File{Name: "want/" + k, Data: []byte(got[k])})
 	}
 	ar.Files = files
-	if err := os.WriteFile(name, txtar.Format(ar), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, txtar.Format(ar), 0o644))
 }
 
 // accepted validates a definition as an API server does on creation.
@@ -140,14 +131,10 @@ func accepted(t *testing.T, data []byte) {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	v1 := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(data, v1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, yaml.UnmarshalStrict(data, v1))
 	scheme.Default(v1)
 	crd := &apiextensions.CustomResourceDefinition{}
-	if err := scheme.Convert(v1, crd, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, scheme.Convert(v1, crd, nil))
 	for _, v := range crd.Spec.Versions {
 		if v.Storage {
 			crd.Status.StoredVersions = []string{v.Name}
@@ -161,9 +148,7 @@ func accepted(t *testing.T, data []byte) {
 // Only files whose content changes are written, and a check writes none.
 func TestWritesOnlyChanges(t *testing.T) {
 	ar, err := txtar.ParseFile("testdata/resource.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir, _ := writeProject(t, ar)
 	ctx := t.Context()
 	cache := &loader.Cache{}
@@ -178,9 +163,7 @@ func TestWritesOnlyChanges(t *testing.T) {
 	generate := func(want ...string) {
 		t.Helper()
 		res, err := toolchain.Generate(ctx, toolchain.Options{Dir: dir, Cache: cache})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := strings.Join(res.Changed(), " "); got != strings.Join(want, " ") {
 			t.Fatalf("changed: %s; want %s", got, want)
 		}
@@ -194,9 +177,7 @@ func TestWritesOnlyChanges(t *testing.T) {
 
 	types := filepath.Join(dir, "api/v1/types.go")
 	src, err := os.ReadFile(types)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write(t, dir, "api/v1/types.go", strings.Replace(string(src), "// PizzaSpec is an order.", "// PizzaSpec is the order.", 1))
 	generate("config/crd/shop.example.com_pizzas.yaml")
 
@@ -213,17 +194,13 @@ func TestWritesOnlyChanges(t *testing.T) {
 // Git on Windows checks files out with CRLF.
 func TestKeepsLineEnds(t *testing.T) {
 	ar, err := txtar.ParseFile("testdata/resource.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir, _ := writeProject(t, ar)
 	generate := func(check bool) (toolchain.Result, error) {
 		return toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Check: check})
 	}
 	res, err := generate(false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range res.Files {
 		write(t, dir, f.Path, strings.ReplaceAll(string(f.Content), "\n", "\r\n"))
 	}
@@ -296,9 +273,7 @@ type Shape struct {
 // project without kinds.
 func TestUnknownMetadataIsAnError(t *testing.T) {
 	ar, err := txtar.ParseFile("testdata/derived.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir, _ := writeProject(t, ar)
 	t.Setenv("GOMODCACHE", t.TempDir())
 	t.Setenv("GOPROXY", "off")
@@ -331,9 +306,7 @@ type Pizza struct {
 `)
 	}
 	res, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: []string{"client", "applyconfiguration"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	generated, imported := map[string]bool{}, map[string]bool{}
 	for _, f := range res.Files {
 		generated[path.Dir(f.Path)] = true
@@ -377,9 +350,7 @@ func TestDefaultRole(t *testing.T) {
 // Conversions are registered in a scheme that register-gen has generated.
 func TestConversionsInGeneratedScheme(t *testing.T) {
 	ar, err := txtar.ParseFile("testdata/derived.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, f := range ar.Files {
 		ar.Files[i].Data = bytes.Replace(f.Data, []byte("// +kelson:generate=register;defaults;conversion\n"), nil, 1)
 	}
@@ -398,9 +369,7 @@ var (
 )
 `)
 	res, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: []string{"conversion"}, Paths: []string{"./api/..."}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range res.Files {
 		if path.Base(f.Path) == "zz_generated.conversion.go" && strings.Contains(string(f.Content), "localSchemeBuilder.Register(RegisterConversions)") {
 			return
@@ -412,15 +381,11 @@ var (
 // A file that is a symbolic link stays one.
 func TestSymbolicLinks(t *testing.T) {
 	ar, err := txtar.ParseFile("testdata/resource.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir, want := writeProject(t, ar)
 	const name = "config/crd/shop.example.com_pizzas.yaml"
 	write(t, dir, "chart/pizzas.yaml", "old")
-	if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
 	if err := os.Symlink("../../chart/pizzas.yaml", filepath.Join(dir, name)); err != nil {
 		t.Skip(err)
 	}
@@ -448,14 +413,10 @@ func TestStaleDefinitionsAreRemoved(t *testing.T) {
 	}
 	const other, hand, foreign = "config/crd/a.example.com_others.yaml", "config/crd/a.example.com_hands.yaml", "config/crd/b.example.com_others.yaml"
 	data, err := os.ReadFile(filepath.Join(dir, other))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write(t, dir, foreign, strings.ReplaceAll(string(data), "a.example.com", "b.example.com"))
 	written, err := os.ReadFile(filepath.Join(dir, hand))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write(t, dir, hand, "# mine\n"+string(written))
 	write(t, dir, "config/crd/kustomization.yaml", "resources:\n- a.example.com_others.yaml\n")
 	write(t, dir, "api/v1/t.go", head+kind("Thing"))

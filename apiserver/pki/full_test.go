@@ -36,9 +36,7 @@ func TestFullDisk(t *testing.T) {
 		if err == nil {
 			err = f.Truncate(info.Size() - left*page)
 		}
-		if err = errors.Join(err, f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(err, f.Close()))
 		if _, err := pki.OpenAuthority(files, "ca"); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("an authority with %d free pages: %v", left, err)
 		}

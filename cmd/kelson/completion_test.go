@@ -125,10 +125,8 @@ func TestCompletion(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(kelson, filepath.Join(dir, "kelson")))
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte(
-		`{"apiVersion":"v1","kind":"Config","contexts":[{"name":"shop-prod","context":{}},{"name":"shop-test","context":{}},{"name":"other","context":{}}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(kubeconfig, []byte(
+		`{"apiVersion":"v1","kind":"Config","contexts":[{"name":"shop-prod","context":{}},{"name":"shop-test","context":{}},{"name":"other","context":{}}]}`), 0o600))
 	env := append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "KUBECONFIG="+kubeconfig)
 	lines := map[string]string{
 		"kelson hist":                      "history",

@@ -129,9 +129,7 @@ func install(t *testing.T, c client.Client, documents, namespace string) {
 		uids[obj.GetName()] = string(obj.GetUID())
 		if has {
 			obj.Object["status"] = status
-			if err := c.Subresource("status").Update(t.Context(), obj, obj); err != nil {
-				t.Fatalf("status of %s: %v", obj.GetName(), err)
-			}
+			require.NoErrorf(t, c.Subresource("status").Update(t.Context(), obj, obj), "status of %s", obj.GetName())
 		}
 		if deleted {
 			require.NoError(t, c.Delete(t.Context(), obj))

@@ -4,15 +4,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Second)
 		c, err := NewClock()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer c.Stop()
 		for _, d := range []time.Duration{time.Hour, time.Minute, time.Second} {
 			go time.Sleep(d)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // A go.mod of Go 1.16 need not list the modules that only other modules import. The main package
@@ -13,14 +15,10 @@ func TestImportedModules(t *testing.T) {
 	dir, cache := t.TempDir(), t.TempDir()
 	err := os.WriteFile(filepath.Join(dir, "go.mod"),
 		[]byte("module example.com/shop\n\ngo 1.16\n\nrequire example.com/a v1.2.0\n"), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	o := &overlay{cache: cache, imported: map[string]string{"example.com/a": "v1.2.0", "example.com/b": "v1.3.0"}}
 	flags, _, err := o.write(t.Context(), Program{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	copied := filepath.Join(cache, "kelson.mod")
 	if got := strings.Join(flags, " "); !strings.Contains(got, "-modfile="+copied) {
 		t.Errorf("flags %q, want the copy of the go.mod", got)
@@ -214,18 +212,12 @@ func TestMovedModule(t *testing.T) {
 	for version, want := range map[string]bool{"v3.21.11+incompatible": true, "v1.0.0": false} {
 		o := &overlay{shared: t.TempDir(), modules: t.TempDir(), files: map[string][]byte{}, moved: map[string]string{}}
 		root := filepath.Join(o.modules, "example.com", "old@"+version)
-		if err := os.MkdirAll(filepath.Join(root, "host"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Join(root, "host"), 0o755))
 		if !want {
-			if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte("module example.com/old\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(root, "go.mod"), []byte("module example.com/old\n"), 0o644))
 		}
 		dir, err := o.writable(compiled{module: "example.com/old", root: root, dir: filepath.Join(root, "host")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		added := string(o.files[filepath.Join(filepath.Dir(dir), "go.mod")])
 		if (added == "module example.com/old\n") != want || want == (added == "") {
 			t.Errorf("%s: go.mod is %q", version, added)

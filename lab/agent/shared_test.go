@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // Operators in other folders use the packages that the go command has compiled for the first one,
@@ -39,9 +41,7 @@ func TestSharedPackages(t *testing.T) {
 		writeFiles(t, dir, operator)
 		writeFiles(t, dir, more)
 		p := Program{Dir: dir, Shared: shared, Compiling: func(path string) { compiled = append(compiled, path) }}
-		if err := p.Build(t.Context(), cache, filepath.Join(cache, "operator")); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.Build(t.Context(), cache, filepath.Join(cache, "operator")))
 		return compiled
 	}
 	if got := build("-mod=mod", nil); !slices.Contains(got, "example.com/ports/all") {
@@ -51,9 +51,7 @@ func TestSharedPackages(t *testing.T) {
 		t.Errorf("the second build has compiled %q, want only the main package", got)
 	}
 	sums, err := os.ReadFile(filepath.Join(modules, "cache/download", version+".ziphash"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := build("", map[string]string{"go.work": "go 1.20\n\nuse .\n", "go.work.sum": "example.com/ports v1.0.0 " +
 		string(sums) + "\n"})
 	if slices.Contains(got, "example.com/ports") {
@@ -70,12 +68,8 @@ func writeFiles(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, data := range files {
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(data), 0o600))
 	}
 }
 
@@ -89,13 +83,9 @@ func archive(t *testing.T, name string, files map[string]string) {
 		if err == nil {
 			_, err = f.Write([]byte(data))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.Close())
 	writeFiles(t, filepath.Dir(name), map[string]string{filepath.Base(name): b.String()})
 }
 
@@ -103,9 +93,7 @@ func archive(t *testing.T, name string, files map[string]string) {
 // below client-go would make the first build compile all of client-go again.
 func TestChangedModules(t *testing.T) {
 	o, err := Program{Dir: "../../bench/explore/fleet/cmd"}.overlay(t.Context(), t.TempDir(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	got := slices.Sorted(maps.Keys(o.moved))
 	if want := []string{"github.com/fsnotify/fsnotify", "sigs.k8s.io/controller-runtime"}; !slices.Equal(got, want) {
 		t.Errorf("the agent changes %q, want %q", got, want)

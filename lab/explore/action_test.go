@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
@@ -26,9 +27,7 @@ import (
 func alarmsOf(t *testing.T, s explore.Scenario, kinds ...explore.Kind) map[string]explore.Alarm {
 	t.Helper()
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Kinds: kinds})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	alarms := map[string]explore.Alarm{}
 	for _, a := range report.Alarms {
 		alarms[a.Oracle+" "+a.Plan.String()] = a
@@ -174,9 +173,7 @@ func boats(t *testing.T, reconcile func(ctx context.Context, c client.Client,
 	boat *unstructured.Unstructured) error) explore.Scenario {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "boats.yaml")
-	if err := os.WriteFile(file, []byte(boatDefinition), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(boatDefinition), 0o644))
 	boat := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"color": "red",
 		"crew": map[string]any{"captain": "Ann"}}}}
 	boat.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Boat"})
@@ -278,9 +275,7 @@ func TestFieldsFromSchema(t *testing.T) {
 			s.Keep = true // the ConfigMaps have no owner
 			report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true,
 				Kinds: []explore.Kind{explore.SetField}, UntilAlarm: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			found := ""
 			for _, a := range report.Alarms {
 				found = a.Oracle + " " + a.Plan.String()

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
@@ -135,9 +136,7 @@ func runTests(m *testing.M) int {
 func binaryScenario(t *testing.T, name string) explore.Scenario {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := twoSecretsScenario(true)
 	s.Operator = nil
 	s.Binary = &explore.Binary{Path: self, Env: []string{operatorVariable + "=" + name}}
@@ -157,9 +156,7 @@ func TestBinary(t *testing.T) {
 			t.Parallel()
 			report, err := explore.Explore(t, binaryScenario(t, name),
 				explore.Options{For: 10 * time.Minute, OneFault: true, Plans: 40})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			t.Log(report.Summary())
 			if alarms == 0 {
 				for _, a := range report.Alarms {
@@ -294,9 +291,7 @@ func TestWebhooksOfABinary(t *testing.T) {
 	s.Env, s.Inputs, s.Invariants = hooks.Env, hooks.Inputs, hooks.Invariants
 	report, err := explore.ExploreBinary(t.Context(), s,
 		explore.Options{For: 10 * time.Minute, OneFault: true, Plans: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Log(report.Summary())
 	for _, a := range report.Alarms {
 		t.Errorf("false alarm: %s\nfaults: %s\n%s", a, a.Plan, strings.Join(a.Steps, "\n"))
@@ -318,10 +313,8 @@ func TestFilesOfABinary(t *testing.T) {
 		s.Binary.Args, s.Binary.Files = args, []string{"operator.yaml"}
 		s.Binary.Env = append(s.Binary.Env, "CERTIFICATES_OF_OPERATOR=$CERTIFICATES")
 		file := filepath.Join(s.Binary.Dir, "operator.yaml")
-		if err := os.WriteFile(file, []byte("{kubeconfig: $KUBECONFIG, certificates: '${CERTIFICATES}'}"),
-			0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(file, []byte("{kubeconfig: $KUBECONFIG, certificates: '${CERTIFICATES}'}"),
+			0o600))
 		return s
 	}
 	const plan = "kill-after create secrets default/web-key #1"

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 )
 
@@ -32,12 +33,8 @@ func project(t *testing.T, config string) string {
 		explore.ConfigFile:            config,
 	} {
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o644))
 	}
 	return dir
 }
@@ -60,9 +57,7 @@ horizon: 1h
 reversible: true
 keep: true
 `), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var inputs []string
 	for _, i := range s.Inputs {
 		inputs = append(inputs, i.String())
@@ -107,12 +102,8 @@ func TestRefusedConfig(t *testing.T) {
 func write(t *testing.T, dir, name, content string) {
 	t.Helper()
 	file := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte(content), 0o644))
 }
 
 func namesOf(inputs []explore.Input) (names []string) {
@@ -138,9 +129,7 @@ simulate:
 `)
 	write(t, dir, "config/explore/eviction.yaml", "{apiVersion: policy/v1, kind: Eviction, metadata: {name: web-0}}")
 	s, err := explore.Project(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := []string{"create Shop a", "create Shop b", "apply status of Shop a", "create eviction of Pod web-0",
 		"change the fields of Shop a"}
 	if got := namesOf(s.Inputs); !slices.Equal(got, want) {
@@ -169,9 +158,7 @@ func TestConfigWithObjects(t *testing.T) {
 	write(t, dir, "config/explore/other.yaml", strings.Replace(object, "tea", "cup", 1))
 	write(t, dir, "config/webhook/manifests.yaml", "{apiVersion: v1, kind: ConfigMap}") // not read
 	s, err := explore.Project(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, want := namesOf(s.Inputs), []string{"create ConfigMap tea", "delete ConfigMap tea"}; !slices.Equal(got, want) {
 		t.Errorf("inputs %q, want %q", got, want)
 	}
@@ -240,9 +227,7 @@ func TestSamples(t *testing.T) {
 		!strings.Contains(err.Error(), "missing.yaml") || strings.Contains(err.Error(), "no samples") {
 		t.Errorf("a missing file: %v", err)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "config/samples")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "config/samples")))
 	if _, err := explore.Project(dir, nil); err == nil ||
 		!strings.Contains(err.Error(), "name manifests in inputs in explore.yaml") {
 		t.Errorf("no folder: %v", err)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -29,13 +30,9 @@ func masts(t *testing.T, again bool) explore.Scenario {
 		"spec: {group: example.com, scope: Namespaced, names: {kind: Mast, plural: masts}, versions: ["
 	write := func(versions ...string) string {
 		dir := filepath.Join(t.TempDir(), "config", "crd", "bases")
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "masts.yaml"),
-			[]byte(begin+strings.Join(versions, ", ")+"]}}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(dir, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "masts.yaml"),
+			[]byte(begin+strings.Join(versions, ", ")+"]}}"), 0o600))
 		return dir
 	}
 	newest := write(fmt.Sprintf(version, "v1", false, fields), fmt.Sprintf(version, "v2", true, "size: {type: integer}"))

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
@@ -101,9 +102,7 @@ func TestDifferences(t *testing.T) {
 			env.Create(t, web)
 			env.Create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "key-"}})
 			before := configMap("before")
-			if err := env.Client().Delete(t.Context(), before); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, env.Client().Delete(t.Context(), before))
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -41,6 +41,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
 )
@@ -72,9 +73,7 @@ func Run(t *testing.T, s Scenario) {
 			t.Fatalf("explore: %s=%q is not a number of at least 2", RepeatVariable, text)
 		}
 		repetition, err := Repeat(t, s, os.Getenv(PlanVariable), runs)
-		if err != nil {
-			t.Fatalf("explore: %v", err)
-		}
+		require.NoErrorf(t, err, "explore")
 		if t.Log(repetition); repetition.Unequal > 0 {
 			t.Fail()
 		}
@@ -85,14 +84,10 @@ func Run(t *testing.T, s Scenario) {
 		return
 	}
 	options, err := optionsOf(os.Getenv)
-	if err != nil {
-		t.Fatalf("explore: %v", err)
-	}
+	require.NoErrorf(t, err, "explore")
 	options.OneFault = options.For == 0
 	report, err := Explore(t, s, options)
-	if err != nil {
-		t.Fatalf("explore: %v", err)
-	}
+	require.NoErrorf(t, err, "explore")
 	t.Log(report.Summary())
 	for _, alarm := range report.Alarms {
 		t.Errorf("%s", alarm.describe(t.Name()))
@@ -104,9 +99,7 @@ func Run(t *testing.T, s Scenario) {
 func Replay(t *testing.T, s Scenario, text string) {
 	t.Helper()
 	r, alarms, _, err := replay(t, s, text)
-	if err != nil {
-		t.Fatalf("explore: %v", err)
-	}
+	require.NoErrorf(t, err, "explore")
 	if len(alarms) > 0 {
 		t.Errorf("%s", alarms[0].describe(t.Name()))
 	}
@@ -224,27 +217,17 @@ func (e *explorer) start(s Scenario) (*explorer, error) {
 		t := noting{inner, &e.failure}
 		e.base = testenv.New(t, s.Env...)
 		e.base.Settle(t)
-		if err := setConversions(t.Context(), e.base.Client(), s.conversions); err != nil {
-			t.Fatalf("explore: %v", err)
-		}
-		if err := e.base.TrustWebhooks(t.Context()); err != nil {
-			t.Fatalf("explore: %v", err)
-		}
+		require.NoErrorf(t, setConversions(t.Context(), e.base.Client(), s.conversions), "explore")
+		require.NoErrorf(t, e.base.TrustWebhooks(t.Context()), "explore")
 		if e.virtual != nil && testenv.HasWebhooks(e.base.OperatorContext(t.Context())) {
-			if err := e.base.WriteWebhookCertificate(t.Context(), e.virtual.certificates); err != nil {
-				t.Fatalf("explore: %v", err)
-			}
+			require.NoErrorf(t, e.base.WriteWebhookCertificate(t.Context(), e.virtual.certificates), "explore")
 		}
 		if s.Prepare != nil {
-			if err := s.Prepare(t.Context(), e.base.Client()); err != nil {
-				t.Fatalf("explore: prepare: %v", err)
-			}
+			require.NoErrorf(t, s.Prepare(t.Context(), e.base.Client()), "explore: prepare")
 			e.base.Settle(t)
 		}
 		setNamespaces(e.base, s.Inputs)
-		if err := e.compareDefinitions(t.Context()); err != nil {
-			t.Fatalf("explore: %v", err)
-		}
+		require.NoErrorf(t, e.compareDefinitions(t.Context()), "explore")
 	})
 	if err := e.checkServed(); err != nil {
 		return nil, err

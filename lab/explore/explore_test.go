@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/explored"
 	"kelson.dev/operator"
@@ -68,9 +69,7 @@ func TestFindsTheMissingSecret(t *testing.T) {
 				options.Kinds = []explore.Kind{explore.KillBefore, explore.KillAfter, explore.Lose}
 			}
 			report, err := explore.Explore(t, twoSecretsScenario(correct), options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			t.Log(report.Summary())
 			if correct {
 				for _, a := range report.Alarms {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explored"
 )
 
@@ -35,9 +36,7 @@ func WarningsOf(s Scenario) []string { return s.warnings }
 func ReplayPlan(t *testing.T, s Scenario, plan string) ([]Alarm, []string) {
 	t.Helper()
 	r, alarms, _, err := replay(t, s, plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return alarms, r.steps
 }
 
@@ -50,13 +49,9 @@ func StateAfter(t *testing.T, s *store.Store, change func()) State {
 func historyOf(t *testing.T, s *store.Store, change func()) *history {
 	t.Helper()
 	h := newHistory()
-	if err := h.begin(s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, h.begin(s))
 	change()
-	if err := h.read(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, h.read())
 	return h
 }
 
@@ -69,9 +64,7 @@ func IDs(s State) []string { return slices.Sorted(maps.Keys(s.objects)) }
 func EqualPlans(t *testing.T, s Scenario, n int) (unequal []string) {
 	t.Helper()
 	e, err := newExplorer(t, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	plans, _ := singles(e.run(nil), len(s.Inputs))
 	// After these faults, informers in this process begin a watch again after a random time.
 	plans = slices.DeleteFunc(plans, func(p Plan) bool { return p[0].Kind == ServerRestart || p[0].Kind == Revoke })
@@ -88,9 +81,7 @@ func EqualPlans(t *testing.T, s Scenario, n int) (unequal []string) {
 		}
 		left++
 		other, err := ParsePlan(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if e.run(plan).digest != e.run(other).digest {
 			unequal = append(unequal, fmt.Sprintf("%s and %s", plan, other))
 		}

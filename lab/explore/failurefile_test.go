@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explored"
 )
 
@@ -17,9 +18,7 @@ func TestFailureFile(t *testing.T) {
 		Curve: []explored.Point{{Step: 1, Text: "FAULT kill-after", Failures: 4, Runs: 4}},
 	}
 	data, err := json.MarshalIndent(failure, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want, err := os.ReadFile("testdata/failure.json")
 	if err != nil || strings.TrimSpace(string(want)) != string(data) {
 		t.Errorf("testdata/failure.json is not (%v):\n%s", err, data)

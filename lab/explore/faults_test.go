@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
@@ -102,9 +103,7 @@ func TestErrorWithoutFaults(t *testing.T) {
 		t.Errorf("%q, want the errors of the copies", got)
 	}
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Plans: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(report.Alarms) != 1 || report.Alarms[0].Oracle != "O3" || len(report.Alarms[0].Plan) > 0 ||
 		!regexp.MustCompile(`(?m)^configmap default/web: no route to host \(\d+ times in \S+\)$`).MatchString(
 			report.Alarms[0].Detail) || len(report.Failing) > 0 || report.Plans == 0 {
@@ -345,9 +344,7 @@ func TestPruned(t *testing.T) {
 	}
 	report, err := explore.Explore(t, twoSecretsScenario(true), explore.Options{For: time.Hour, Plans: 80,
 		Kinds: []explore.Kind{explore.KillBefore, explore.KillAfter, explore.Lose, explore.Hold, explore.Freeze}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Log(report.Summary())
 	if report.Pruned == 0 || len(report.Alarms) > 0 {
 		t.Errorf("%d runs ended early, alarms %v; want some, and no alarm", report.Pruned, report.Alarms)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 )
 
@@ -42,19 +43,13 @@ env: {LEVEL: "2", ARGUMENTS: --level 2 --last}
 `,
 	} {
 		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o644))
 	}
 	t.Setenv("OUTSIDE", "yes")
 	t.Setenv("VARIABLES", "OUTSIDE=yes,WATCH_NAMESPACE=default,LEVEL=2")
 	s, err := explore.Project(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.Program = &explore.Binary{Path: builtProgram(t, callingNone), Args: []string{"--last"}}
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Kinds: []explore.Kind{
 		explore.KillAfter}})

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -182,9 +183,7 @@ func TestFindsPanicAfterFault(t *testing.T) {
 		}
 		return operator.Result{}, err
 	}), explore.Options{For: time.Hour, OneFault: true, Kinds: []explore.Kind{explore.KillAfter}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(report.Alarms) == 0 || report.Alarms[0].Oracle != "O3" ||
 		!strings.Contains(report.Alarms[0].Detail, "index out of range [0] with length 0 at ") {
 		t.Errorf("%v", report.Alarms)
@@ -221,9 +220,7 @@ func TestRules(t *testing.T) {
 			s.Invariants = []explore.Invariant{{Name: "rule", Kind: test.kind, Rule: test.rule}}
 			report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true,
 				Kinds: []explore.Kind{explore.Internal, explore.Lose}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var found []string
 			for _, a := range report.Alarms {
 				if a.Oracle == "O10" {
@@ -250,9 +247,7 @@ func TestMeasuresNondeterminism(t *testing.T) {
 		}
 		return operator.Result{}, errors.Join(createSecret(ctx, c, cm, first, ""), createSecret(ctx, c, cm, second, ""))
 	}), explore.Options{For: time.Hour, OneFault: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if report.Unequal != 2 || !strings.Contains(report.Summary(),
 		`2 of 3 further runs without faults took other steps; step`) {
 		t.Errorf("%s", report.Summary())

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -93,9 +94,7 @@ func TestOrder(t *testing.T) {
 		Keep: true,
 	}
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, a := range report.Alarms {
 		if a.Oracle == "O5" && strings.HasPrefix(a.Plan.String(), "order ") {
 			return
@@ -159,9 +158,7 @@ func TestPointsAfterFaults(t *testing.T) {
 	})
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, Plans: 200,
 		Kinds: []explore.Kind{explore.Internal}, UntilAlarm: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Log(report.Summary())
 	const want = "kill-after patch configmaps default/web #1"
 	for _, alarm := range report.Alarms {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -121,9 +122,7 @@ func TestGeneratedNamesCannotBeOccupied(t *testing.T) {
 		return operator.Result{}, c.Create(ctx, secret)
 	})
 	report, err := explore.Explore(t, s, explore.Options{Check: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	const want = "not tried: occupied: the server generates the names of the objects that the operator creates"
 	if summary := report.Summary(); !strings.Contains(summary, want) ||
 		strings.Contains(summary, "the operator creates no objects") {

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -86,9 +87,7 @@ func TestOperatorsThatVary(t *testing.T) {
 					options.Kinds = nil
 				}
 				report, err := explore.Explore(t, unlikeSecrets(correct, test.first), options)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if !strings.Contains(report.Summary(), test.want) {
 					t.Errorf("correct %v: %s\nwant %q", correct, report.Summary(), test.want)
 				}
@@ -139,9 +138,7 @@ func TestLeakWithoutFaults(t *testing.T) {
 	}
 	report, err := explore.Explore(t, scenario(), explore.Options{For: time.Hour, OneFault: true,
 		Kinds: []explore.Kind{explore.KillBefore, explore.KillAfter, explore.Internal, explore.Hold, explore.Down}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var leaks []explore.Alarm
 	for _, a := range report.Alarms {
 		if a.Oracle == "O9" {

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -65,9 +66,7 @@ func TestPeriodicWrites(t *testing.T) {
 			s.Quiet = quiet
 			report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true,
 				Kinds: []explore.Kind{explore.KillAfter, explore.KillBefore, explore.ClockJump, explore.Lose}})
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			require.NoErrorf(t, err, "%s", name)
 			var got []string
 			for _, a := range report.Alarms {
 				got = append(got, a.Oracle+" "+a.Plan.String())

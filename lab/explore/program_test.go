@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/agent"
 	"kelson.dev/lab/agent/inside"
 	"kelson.dev/lab/explore"
@@ -35,9 +36,7 @@ func builtProgram(t *testing.T, services calling) string {
 		t.Skip("compiles a program")
 	}
 	file, err := builds[services]()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return file
 }
 
@@ -79,9 +78,7 @@ func virtualProgram(t *testing.T, env ...string) explore.Scenario {
 func TestProgram(t *testing.T) {
 	report, err := explore.Explore(t, virtualProgram(t),
 		explore.Options{For: time.Hour, OneFault: true, UntilAlarm: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(report.Alarms) != 1 || !strings.Contains(report.Alarms[0].String(),
 		"secrets default/web-cert: is missing") || report.Unequal > 0 {
 		t.Errorf("%v: %v, want the alarm of the missing Secret", report.Summary(), report.Alarms)
@@ -131,9 +128,7 @@ func TestProgramStartsAllowed(t *testing.T) {
 		t.Errorf("%v, want that the program runs", err)
 	}
 	local, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer local.Close()
 	report, err := explore.Explore(t, virtualProgram(t, inside.AllowVariable+"=127.0.0.1",
 		"SERVICE="+local.Addr().String()), explore.Options{For: time.Hour, OneFault: true, Plans: 1})

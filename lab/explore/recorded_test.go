@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/history"
 )
@@ -52,9 +53,7 @@ func recordShops(t *testing.T) string {
 	if err == nil {
 		err = os.WriteFile(name, file.Bytes(), 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return name
 }
 
@@ -62,9 +61,7 @@ func recordShops(t *testing.T) string {
 func TestRecorded(t *testing.T) {
 	file := recordShops(t)
 	inputs, err := explore.Recorded(file, "shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var names []string
 	for _, i := range inputs {
 		names = append(names, i.String())
@@ -92,13 +89,9 @@ func TestExploresRecorded(t *testing.T) {
 			[]byte(strings.Replace(shopDefinition, "{type: object}",
 				"{type: object, x-kubernetes-preserve-unknown-fields: true}", 1)), 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := explore.Project(dir, eachConfigMap(nil).Operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	alarms, steps := explore.ReplayPlan(t, s, "no faults")
 	if got := strings.Join(steps, "\n"); len(alarms) > 0 ||
 		!strings.Contains(got, "input: change Shop default/a, Shop default/b") {

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
@@ -82,9 +83,7 @@ func TestEqualPlansGiveEqualRuns(t *testing.T) {
 	} {
 		for _, plan := range test.plans {
 			repetition, err := explore.Repeat(t, test.scenario, plan, n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if t.Logf("%s: %s", name, repetition); repetition.Unequal > 0 {
 				t.Fail()
 			}

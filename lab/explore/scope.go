@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // scope is the testing.TB of control planes outside of tests. Its functions that end a test panic
@@ -37,9 +39,7 @@ func (s *scope) Fatal(args ...any)                 { panic(scopeError{fmt.Sprint
 
 func (s *scope) TempDir() string {
 	dir, err := os.MkdirTemp(s.dir, "scope-")
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	s.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }

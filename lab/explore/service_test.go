@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 )
 
@@ -138,15 +139,11 @@ func TestServicesOfGRPC(t *testing.T) {
 // Wrong descriptors and answers of gRPC services are refused, with the field.
 func TestConfigOfGRPC(t *testing.T) {
 	data, err := proto.Marshal(descriptorsOfZones())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	read := func(config string) (explore.Scenario, error) {
 		dir := project(t, "services: ["+config+"]")
 		for name, content := range map[string][]byte{"zones.binpb": data, "text": []byte("x")} {
-			if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 		}
 		return explore.Project(dir, nil)
 	}
@@ -204,9 +201,7 @@ services:
   - {path: /zones/**, state: created, body: text, times: 2}
   - {method: GET, fails: true}
 `), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(s.Services) != 1 || len(s.Services[0].Answers) != 3 {
 		t.Fatalf("%+v", s.Services)
 	}

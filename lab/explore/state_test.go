@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
@@ -34,9 +35,7 @@ func TestNodesInState(t *testing.T) {
 		write := func(change func()) []string {
 			return explore.IDs(explore.StateAfter(t, env.Plane().Store(), func() {
 				change()
-				if err := env.Client().Subresource("status").Update(t.Context(), node, nil); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, env.Client().Subresource("status").Update(t.Context(), node, nil))
 				env.Settle(t)
 			}))
 		}
@@ -72,16 +71,12 @@ func TestRemoval(t *testing.T) {
 		env.Create(t, deleted)
 		exists := func(resource, name string, revision uint64) bool {
 			snapshot, err := env.Plane().Store().At(revision)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return snapshot.Get(store.Key{Resource: resource, Namespace: "default", Name: name}) != nil
 		}
 		remove := func(obj client.Object) uint64 {
 			return explore.LastRemoval(t, env.Plane().Store(), func() {
-				if err := env.Client().Delete(t.Context(), obj); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, env.Client().Delete(t.Context(), obj))
 				env.Settle(t)
 			})
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -30,9 +31,7 @@ func sails(t *testing.T, second string) explore.Scenario {
 		definition = strings.Replace(definition, ", "+fmt.Sprintf(version, "v2", false, second), "", 1)
 	}
 	file := filepath.Join(t.TempDir(), "sails.yaml")
-	if err := os.WriteFile(file, []byte(definition), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(definition), 0o600))
 	sail := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"color": "red", "size": int64(3)}}}
 	sail.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Sail"})
 	sail.SetName("main")

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 )
 
@@ -33,9 +34,7 @@ func Check(ctx context.Context, s Scenario) error {
 	defer os.RemoveAll(dir)
 	return inScope(ctx, dir, func(sc *scope) {
 		e := &explorer{scenario: s, base: testenv.New(sc, s.Env...)}
-		if err := e.checkManifests(ctx); err != nil {
-			sc.Fatal(err)
-		}
+		require.NoError(sc, e.checkManifests(ctx))
 	})
 }
 

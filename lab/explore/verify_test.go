@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -194,9 +195,7 @@ func TestCauses(t *testing.T) {
 	}, operator.Owns[corev1.Secret]()))
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true,
 		Kinds: []explore.Kind{explore.KillAfter, explore.Lose, explore.Internal}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	first, same := 0, 0
 	for _, a := range report.Alarms {
 		if a.SameAs == nil {
@@ -242,9 +241,7 @@ func TestCausesOfOneField(t *testing.T) {
 	}
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true,
 		Kinds: []explore.Kind{explore.KillAfter, explore.KillBefore, explore.Lose, explore.Internal, explore.Deny}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	causes := map[string]map[string]bool{}
 	for _, a := range report.Alarms {
 		first := a.Plan.String()

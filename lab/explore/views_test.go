@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator/client"
 )
@@ -479,9 +480,7 @@ func TestStaleRestartsNotTried(t *testing.T) {
 		w := &wire{reader: readers[name]}
 		report, err := explore.Explore(t, w.scenario(test.mode), explore.Options{For: time.Hour, OneFault: true,
 			Kinds: []explore.Kind{explore.KillStale}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if summary := report.Summary(); !strings.Contains(summary, test.want) ||
 			strings.Contains(summary, "kill-stale") != (test.want != "") {
 			t.Errorf("%s: %s, want %q", name, summary, test.want)

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
@@ -59,9 +60,7 @@ func hookedParts() []operator.Part {
 func hookedScenario(t *testing.T) explore.Scenario {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "webhooks.yaml")
-	if err := os.WriteFile(file, []byte(hookConfiguration), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(hookConfiguration), 0o644))
 	hooked := configMap("web")
 	hooked.Labels = map[string]string{"hook": "yes"}
 	return explore.Scenario{
@@ -78,9 +77,7 @@ func TestWebhooks(t *testing.T) {
 	s := hookedScenario(t)
 	handler := http.NewServeMux()
 	mutating, _, err := webhook.Handlers[corev1.ConfigMap](sizes{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	handler.Handle("/mutate--v1-configmap", webhook.Review(mutating))
 	for name, run := range map[string]func(context.Context, *rest.Config) error{
 		"the library": func(ctx context.Context, config *rest.Config) error {
@@ -95,9 +92,7 @@ func TestWebhooks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s.Operator = run
 			report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			t.Log(report.Summary())
 			for _, a := range report.Alarms {
 				t.Errorf("false alarm: %s\nfaults: %s", a, a.Plan)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 )
 
@@ -76,9 +77,7 @@ func newWireExplorer(ctx context.Context, s Scenario) (e *explorer, err error) {
 			scope: base}}
 	e.base = testenv.New(base, s.Env...)
 	if s.Prepare != nil {
-		if err := s.Prepare(ctx, e.base.Client()); err != nil {
-			base.Fatalf("prepare: %v", err)
-		}
+		require.NoErrorf(base, s.Prepare(ctx, e.base.Client()), "prepare")
 	}
 	if err := e.prepareWebhooks(ctx); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
 
@@ -41,8 +42,6 @@ func (e *Env) forkOf(t testing.TB, state *store.Snapshot, opts []Option) *Env {
 func (e *Env) ForkAt(t testing.TB, revision uint64, opts ...Option) *Env {
 	t.Helper()
 	state, err := e.plane.Store().At(revision)
-	if err != nil {
-		t.Fatalf("testenv: fork at revision %d: %v", revision, err)
-	}
+	require.NoErrorf(t, err, "testenv: fork at revision %d", revision)
 	return e.forkOf(t, state, opts)
 }

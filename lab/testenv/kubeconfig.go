@@ -14,6 +14,7 @@ import (
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
+	"kelson.dev/internal/require"
 )
 
 // Kubeconfig opens a port on the loopback address and returns the path of an administrator's
@@ -24,9 +25,7 @@ func (e *Env) Kubeconfig(t testing.TB) string {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatalf("testenv: kubeconfig: %v", err)
-		}
+		require.NoErrorf(t, err, "testenv: kubeconfig")
 	}
 	authority, err := pki.NewAuthority("testenv-ca")
 	check(err)

@@ -49,6 +49,7 @@ import (
 
 	"kelson.dev/apiserver/fastpath"
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/loadbalancer"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/emulation"
@@ -236,9 +237,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	} else {
 		o.plane.Version, err = emulation.Parse(o.version)
 	}
-	if err != nil {
-		t.Fatalf("testenv: %v", err)
-	}
+	require.NoErrorf(t, err, "testenv")
 	if o.schedulerConfig != "" {
 		if o.plane.Scheduler, err = scheduler.Load(o.schedulerConfig); err != nil {
 			t.Fatalf("testenv: %v", err)
@@ -263,18 +262,12 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	// Don't use the test's context: it ends before cleanups run, and operators must end before the
 	// control plane.
 	plane, err := controlplane.Start(context.Background(), o.plane)
-	if err != nil {
-		t.Fatalf("testenv: %v", err)
-	}
+	require.NoErrorf(t, err, "testenv")
 	t.Cleanup(func() { plane.Stop(); letErrorsEnd() })
 	c, err := client.New(client.Config{REST: plane.RESTConfig(), Scheme: o.scheme, FieldOwner: "testenv"})
-	if err != nil {
-		t.Fatalf("testenv: %v", err)
-	}
+	require.NoErrorf(t, err, "testenv")
 	manifests, user, err := o.manifests()
-	if err != nil {
-		t.Fatalf("testenv: %v", err)
-	}
+	require.NoErrorf(t, err, "testenv")
 	if user != "" {
 		o.user = user
 	}
@@ -379,17 +372,13 @@ func (e *Env) Create(t testing.TB, obj client.Object) {
 			}
 		}
 	}
-	if err := e.client.Create(t.Context(), obj); err != nil {
-		t.Fatalf("testenv: create %s: %v", obj.GetName(), err)
-	}
+	require.NoErrorf(t, e.client.Create(t.Context(), obj), "testenv: create %s", obj.GetName())
 }
 
 // Get reads an object by its namespace and name, and replaces obj with the result.
 func (e *Env) Get(t testing.TB, obj client.Object) {
 	t.Helper()
-	if err := e.client.Get(t.Context(), client.KeyOf(obj), obj); err != nil {
-		t.Fatalf("testenv: get %s: %v", obj.GetName(), err)
-	}
+	require.NoErrorf(t, e.client.Get(t.Context(), client.KeyOf(obj), obj), "testenv: get %s", obj.GetName())
 }
 
 // Settle waits until every goroutine of the bubble is blocked: all control plane components and
@@ -464,8 +453,6 @@ func (o *options) manifests() (all []manifest.Manifest, user string, err error) 
 func (e *Env) install(t testing.TB, manifests []manifest.Manifest) {
 	t.Helper()
 	for _, m := range manifests {
-		if err := e.client.Create(t.Context(), m.Object); err != nil {
-			t.Fatalf("testenv: install %s: %v", m.File, err)
-		}
+		require.NoErrorf(t, e.client.Create(t.Context(), m.Object), "testenv: install %s", m.File)
 	}
 }

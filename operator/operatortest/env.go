@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/manager"
@@ -194,9 +195,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	}
 	check := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatalf("operatortest: %v", err)
-		}
+		require.NoErrorf(t, err, "operatortest")
 	}
 	var manifests []manifest.Manifest
 	var err error
@@ -241,9 +240,7 @@ func start(t testing.TB, o options, opts []Option) *Env {
 	env := &Env{server: s, plane: created, client: c, made: o}
 	if !ready {
 		for _, m := range manifests {
-			if err := c.Create(t.Context(), m.Object); err != nil {
-				t.Fatalf("operatortest: install %s: %v", m.File, err)
-			}
+			require.NoErrorf(t, c.Create(t.Context(), m.Object), "operatortest: install %s", m.File)
 		}
 		check(s.installed(t.Context(), created, o, manifests))
 	}
@@ -294,9 +291,7 @@ func (e *Env) Client() client.Client { return e.client }
 func (e *Env) Kubeconfig(t testing.TB) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, []byte(e.plane.Kubeconfig), 0o600); err != nil {
-		t.Fatalf("operatortest: kubeconfig: %v", err)
-	}
+	require.NoErrorf(t, os.WriteFile(file, []byte(e.plane.Kubeconfig), 0o600), "operatortest: kubeconfig")
 	return file
 }
 
@@ -307,9 +302,7 @@ func (e *Env) Create(t testing.TB, obj client.Object) {
 	if obj.GetNamespace() == "" && e.namespaced(obj) {
 		obj.SetNamespace("default")
 	}
-	if err := e.client.Create(t.Context(), obj); err != nil {
-		t.Fatalf("operatortest: create %s: %v", obj.GetName(), err)
-	}
+	require.NoErrorf(t, e.client.Create(t.Context(), obj), "operatortest: create %s", obj.GetName())
 }
 
 // namespaced returns false for unknown kinds, too; the request then returns the error.
@@ -325,9 +318,7 @@ func (e *Env) namespaced(obj client.Object) bool {
 // Get reads the current state of an object.
 func (e *Env) Get(t testing.TB, obj client.Object) {
 	t.Helper()
-	if err := e.client.Get(t.Context(), client.KeyOf(obj), obj); err != nil {
-		t.Fatalf("operatortest: get %s: %v", obj.GetName(), err)
-	}
+	require.NoErrorf(t, e.client.Get(t.Context(), client.KeyOf(obj), obj), "operatortest: get %s", obj.GetName())
 }
 
 // Eventually calls holds every 10 milliseconds until it returns true. After timeout, it fails the

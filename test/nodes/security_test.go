@@ -262,9 +262,7 @@ func TestStolenToken(t *testing.T) {
 func (c *cluster) kubectlOf(args ...string) string {
 	c.Helper()
 	out, err := exec.Command(c.kelson, append(args, "--kubeconfig", c.kubeconfig)...).Output()
-	if err != nil {
-		c.Fatalf("kelson %v: %v", args, err)
-	}
+	require.NoErrorf(c, err, "kelson %v", args)
 	return string(out)
 }
 

@@ -295,9 +295,7 @@ func (m *haCluster) startAll() {
 	// Each node chooses its server.
 	line, err := exec.Command(m.kelson, "token", "create", "--kubeconfig", m.kubeconfig,
 		"--server", "https://"+lan+"1:6443,https://"+lan+"2:6443,https://"+lan+"3:6443").Output()
-	if err != nil {
-		m.Fatalf("kelson token create: %v", err)
-	}
+	require.NoErrorf(m, err, "kelson token create")
 	for i, p := range m.nodes {
 		// A process namespace ends with its first process, so killing that simulates a power
 		// failure. /run is empty after a start, as on a machine.

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"kelson.dev/internal/require"
 )
 
 // A process answers the renewals of its Lease itself, in JSON and protobuf, and only those: not if
@@ -38,9 +40,7 @@ func TestLeases(t *testing.T) {
 			change(changed)
 			var body strings.Builder
 			encoder := scheme.Codecs.EncoderForVersion(info.Serializer, coordinationv1.SchemeGroupVersion)
-			if err := encoder.Encode(changed, &body); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, encoder.Encode(changed, &body))
 			return &Message{Method: "PUT", Body: []byte(body.String())}
 		}
 		renewed := func(seconds int) func(*coordinationv1.Lease) {
@@ -72,9 +72,7 @@ func TestLeases(t *testing.T) {
 				t.Fatalf("%s: no response to a %s", mediaType, step.m.Method)
 			}
 			var got coordinationv1.Lease
-			if err := json.NewDecoder(resp.Body).Decode(&got); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, json.NewDecoder(resp.Body).Decode(&got))
 			after := got.Spec.RenewTime.Sub(at.Time)
 			if after != time.Duration(step.want)*time.Second || got.ResourceVersion != "7" ||
 				*got.Spec.HolderIdentity != me {

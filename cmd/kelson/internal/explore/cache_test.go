@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/internal/require"
 )
 
 // The program of a project stays in the user's cache while it is used. It is linked elsewhere if
@@ -51,15 +52,11 @@ func TestLink(t *testing.T) {
 	release()
 	for i := range kept {
 		old := time.Now().Add(-time.Hour)
-		if err := os.Chtimes(filepath.Join(filepath.Dir(first), "state"), old, old); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chtimes(filepath.Join(filepath.Dir(first), "state"), old, old))
 		_, release, err := Link(&project.Project{Main: fmt.Sprint("/", i)}, "explore.test", temp, func(string) error {
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		release()
 	}
 	if states, err := filepath.Glob(filepath.Join(filepath.Dir(first), "..", "*", "state")); err != nil ||

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/explored"
 )
@@ -43,16 +44,12 @@ func TestTags(t *testing.T) {
 	}
 	dir := t.TempDir()
 	p := &project.Project{Dir: dir, Main: filepath.Join(dir, "cmd"), Tags: "shop"}
-	if err := os.Mkdir(p.Main, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Mkdir(p.Main, 0o700))
 	for name, text := range map[string]string{
 		"go.mod":      "module example.com/shop\n\ngo 1.21\n",
 		"cmd/main.go": "//go:build shop\n\npackage main\n\nfunc main() { missing() }\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	ownCache(t)
 	_, release, err := BuildProgram(t.Context(), p, t.TempDir(), nil)
@@ -66,9 +63,7 @@ func TestTags(t *testing.T) {
 func ownCache(t *testing.T) {
 	t.Helper()
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Setenv("GOCACHE", strings.TrimSpace(string(cache)))
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 }
@@ -84,12 +79,8 @@ func operator(t *testing.T, main string) (dir string) {
 		explore.ConfigFile: "roles: []\nargs: [--size, \"3\"]\n" +
 			"inputs: [create: {apiVersion: v1, kind: ConfigMap, metadata: {name: web}}]\n",
 	} {
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	ownCache(t)
 	return dir
@@ -139,9 +130,7 @@ func TestServicesAndOthers(t *testing.T) {
 		t.Skip("compiles programs")
 	}
 	source, err := os.ReadFile("../../../../lab/explore/testdata/program/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, main, _ := strings.Cut(string(source), "\npackage main\n")
 	dir, issuer := operator(t, main), operator(t, main)
 	config := `roles: []
@@ -153,9 +142,7 @@ services:
   answers: [{method: POST, path: /v1/zones, status: 201}]
 inputs: [create: {apiVersion: v1, kind: ConfigMap, metadata: {name: web, labels: {web: "yes"}}}]
 `
-	if err := os.WriteFile(filepath.Join(dir, explore.ConfigFile), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, explore.ConfigFile), []byte(config), 0o600))
 	for plan, want := range map[string]string{
 		"lose-response POST https://dns.example.com /v1/zones #1": "POST https://dns.example.com/v1/zones is called twice",
 		"kill-after create secrets default/web-issued-key #1":     "secrets default/web-issued-cert: is missing",
@@ -180,12 +167,8 @@ func TestCheckBeforeBuild(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	write("go.mod", "module example.com/shop\n\ngo 1.21\n")
 	write("PROJECT", "domain: example.com\nlayout: [go.kubebuilder.io/v4]\nrepo: example.com/shop\nversion: \"3\"\n")

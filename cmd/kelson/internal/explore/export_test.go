@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/explored"
 )
@@ -31,9 +32,7 @@ func TestExport(t *testing.T) {
 	}
 	for range 2 {
 		for _, m := range alarms {
-			if err := p.take(m); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, p.take(m))
 		}
 		if p.last.Alarms != 2 {
 			t.Fatalf("%+v", p.last)
@@ -58,13 +57,9 @@ func TestExport(t *testing.T) {
 	}
 	for i, file := range files {
 		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, source, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		test := parsed.Decls[1].(*ast.FuncDecl)
 		for _, want := range []string{alarms[1-i].Plan, alarms[1-i].Finding} {
 			if !strings.Contains(strings.ReplaceAll(test.Doc.Text(), "\t", ""), want) {
@@ -87,9 +82,7 @@ func TestExportValues(t *testing.T) {
 	for _, value := range []string{"1", "-1", `"it's"`} {
 		m := explore.Message{Kind: "alarm", Plan: "flicker after shops.example.com default/a #1 spec.count=" + value,
 			Finding: "another end state (O1)"}
-		if err := p.take(m); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.take(m))
 	}
 	if files, err := filepath.Glob(filepath.Join(folder, "*_test.go")); err != nil || len(files) != 3 {
 		t.Errorf("%v, %v: want a file per alarm", files, err)

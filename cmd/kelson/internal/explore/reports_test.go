@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/agent"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/explored"
@@ -48,9 +49,7 @@ func TestReports(t *testing.T) {
 		junit: filepath.Join(dir, "junit.xml"), sarif: filepath.Join(dir, "kelson.sarif"),
 		markdown: filepath.Join(dir, "kelson.md"), former: "../v1"}
 	for _, m := range messages() {
-		if err := p.take(m); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.take(m))
 	}
 	var result Result
 	if err := json.Unmarshal(out.Bytes(), &result); err != nil || len(result.NotTried) != 1 ||
@@ -149,9 +148,7 @@ func TestReportsOfError(t *testing.T) {
 	p := &printer{out: &out, errOut: &out, command: "kelson explore", format: "json",
 		junit: filepath.Join(dir, "junit.xml"), sarif: filepath.Join(dir, "kelson.sarif"),
 		markdown: filepath.Join(dir, "kelson.md")}
-	if err := p.take(messages()[1]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.take(messages()[1]))
 	failed := errors.New(`input "create Shop a": refused`)
 	if err := p.fail(failed); err != failed {
 		t.Errorf("%v", err)
@@ -194,9 +191,7 @@ func TestTextWithoutTerminal(t *testing.T) {
 	var out bytes.Buffer
 	p := &printer{out: &out, errOut: &out, command: "kelson explore"}
 	for _, m := range append(messages(), explore.Message{Kind: "steps", Text: "request: create pods"}) {
-		if err := p.take(m); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, p.take(m))
 	}
 	if got := out.String(); strings.Contains(got, "explored 3 plans") ||
 		!strings.Contains(got, "explored 40 plans\n") || !strings.Contains(got, "request: create pods\n") ||

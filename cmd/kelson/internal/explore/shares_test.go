@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 )
 
@@ -52,9 +53,7 @@ func TestShares(t *testing.T) {
 			f.Alarms = append(f.Alarms, a.Oracle+" "+a.Plan+" "+a.SameAs+" "+a.Detail)
 		}
 		notTried, err := json.Marshal(r.NotTried)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		f.NotTried = string(notTried)
 		return f, strings.Count(errOut, "unknown field")
 	}
@@ -71,9 +70,7 @@ func TestShares(t *testing.T) {
 func mustJSON(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.MarshalIndent(v, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(data)
 }
 
@@ -81,17 +78,13 @@ func mustJSON(t *testing.T, v any) string {
 func faultyProgram(t *testing.T) (dir string) {
 	t.Helper()
 	source, err := os.ReadFile("../../../../lab/explore/testdata/program/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, main, _ := strings.Cut(string(source), "\npackage main\n")
 	dir = operator(t, main)
 	const config = `roles: []
 inputs: [create: {apiVersion: v1, kind: ConfigMap, color: red, metadata: {name: web, labels: {web: "yes"}}}]
 `
-	if err := os.WriteFile(filepath.Join(dir, explore.ConfigFile), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, explore.ConfigFile), []byte(config), 0o600))
 	return dir
 }
 
