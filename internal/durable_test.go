@@ -1,12 +1,12 @@
 package internal_test
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/durable"
 	"kelson.dev/internal/require"
 )
@@ -17,13 +17,9 @@ func TestFolder(t *testing.T) {
 	if err := durable.Folder(dir); err != nil {
 		t.Errorf("a folder: %v, want no error", err)
 	}
-	if err := durable.Folder(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a missing folder: %v, want %v", err, fs.ErrNotExist)
-	}
+	assert.ErrorIsf(t, durable.Folder(filepath.Join(dir, "none")), fs.ErrNotExist, "a missing folder")
 	f, err := os.Open(dir)
 	require.NoError(t, err)
 	_ = f.Close()
-	if err := durable.OpenFolder(f); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("a closed folder: %v, want %v", err, os.ErrClosed)
-	}
+	assert.ErrorIsf(t, durable.OpenFolder(f), os.ErrClosed, "a closed folder")
 }

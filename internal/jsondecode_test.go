@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	kjson "sigs.k8s.io/json"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/jsondecode"
 	"kelson.dev/internal/require"
 	"kelson.dev/internal/tree"
@@ -185,9 +186,7 @@ func TestNumbersAreNumbers(t *testing.T) {
 			var got, want plain
 			err := jsondecode.Decode([]byte(text), &got, nil, nil)
 			wantErr := kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &want)
-			if valid != (wantErr == nil) {
-				t.Errorf("%s: apimachinery's decoder says %v", text, wantErr)
-			}
+			assert.Equalf(t, valid, wantErr == nil, "%s: apimachinery's decoder says %v", text, wantErr)
 			if err == nil && !valid {
 				t.Errorf("%s was decoded", text)
 			}

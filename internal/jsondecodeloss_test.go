@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	kjson "sigs.k8s.io/json"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/jsondecode"
 	"kelson.dev/internal/require"
 )
@@ -96,9 +97,7 @@ func TestLoss(t *testing.T) {
 			if name == "own" && want == members {
 				want = elements // the place of the loss is unknown
 			}
-			if got != want {
-				t.Errorf("%s %s: %d, want %d", name, status, got, want)
-			}
+			assert.Equalf(t, got, want, "%s %s", name, status)
 		}
 		check("object", &lamps{}, data)
 		check("list", &lampList{}, `{"items":[{"metadata":{"uid":"v"},"status":{}},`+data+`,{}]}`)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/tree"
 )
 
@@ -23,9 +24,7 @@ func TestMarks(t *testing.T) {
 			}
 			got, last = got+string(mark), at
 		}
-		if got != test.want {
-			t.Errorf("%q: %s, want %s", test.data, got, test.want)
-		}
+		assert.Equalf(t, got, test.want, "%q", test.data)
 	}
 	for range tree.Marks([]byte(`{}`)) { // stops
 		break

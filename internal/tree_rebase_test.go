@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/internal/tree"
 )
 
@@ -97,9 +98,7 @@ func TestRebaseRandomly(t *testing.T) {
 		if !tree.Same(seen(got), new) {
 			t.Fatalf("seed %d: seen is\n%v, want\n%v", seed, seen(got), new)
 		}
-		if got.(map[string]any)["keeper"] != "Ida" {
-			t.Fatalf("seed %d: the keeper is gone", seed)
-		}
+		require.Equalf(t, got.(map[string]any)["keeper"], "Ida", "seed %d: the keeper is gone", seed)
 		watts := map[any]any{}
 		for _, l := range base["lamps"].([]any) {
 			watts[l.(map[string]any)["name"]] = l.(map[string]any)["watts"]

@@ -1,9 +1,10 @@
 package footprint
 
 import (
-	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/assert"
 )
 
 // Only unmodified mappings of the executable are released.
@@ -24,9 +25,7 @@ Anonymous:         65536 kB
 Anonymous:             0 kB
 `
 	got := cleanMappings(strings.NewReader(smaps), "/usr/bin/kelson")
-	if want := []mapping{{0x400000, 0x4a00000}, {0x4a00000, 0x7f00000}}; !slices.Equal(got, want) {
-		t.Errorf("got %x, want %x", got, want)
-	}
+	assert.Slice(t, got, []mapping{{0x400000, 0x4a00000}, {0x4a00000, 0x7f00000}})
 }
 
 // Release reduces the resident file memory.

@@ -1,5 +1,5 @@
 // Package require has the checks that tests of many packages share. A check that fails ends the
-// test.
+// test. Those of package assert let it continue.
 package require
 
 import (
@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/assert"
 )
 
 // NoError fails the test if err is not nil. Otherwise it costs nothing, so that loops of benchmarks
@@ -108,4 +110,20 @@ func Body(t testing.TB, resp *http.Response) []byte {
 	body, err := io.ReadAll(resp.Body)
 	NoError(t, err)
 	return body
+}
+
+// Equal fails the test if got is not equal to want.
+func Equal[T comparable](t testing.TB, got, want T) {
+	if got != want {
+		t.Helper()
+		t.Fatal(assert.Difference(got, want))
+	}
+}
+
+// Equalf is Equal with a text before the message.
+func Equalf[T comparable](t testing.TB, got, want T, format string, args ...any) {
+	if got != want {
+		t.Helper()
+		t.Fatalf("%s: %s", fmt.Sprintf(format, args...), assert.Difference(got, want))
+	}
 }
