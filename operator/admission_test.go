@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/manager"
@@ -81,9 +82,7 @@ func TestPartialValidator(t *testing.T) {
 		data, err := io.ReadAll(resp.Body)
 		must(t, err)
 		must(t, resp.Body.Close())
-		if !strings.Contains(string(data), want) {
-			t.Errorf("%s: %s", operation, data)
-		}
+		assert.Containsf(t, string(data), want, "%s", operation)
 	}
 	cancel()
 	must(t, <-ended)
@@ -130,9 +129,7 @@ func TestAdmission(t *testing.T) {
 		must(t, json.Unmarshal(data, &answer))
 		patch, err := base64.StdEncoding.DecodeString(answer.Response.Patch)
 		must(t, err)
-		if !strings.Contains(string(data)+string(patch), want) {
-			t.Errorf("%s: %s %s", operation, data, patch)
-		}
+		assert.Containsf(t, string(data)+string(patch), want, "%s: %s %s", operation, data, patch)
 	}
 	cancel()
 	must(t, <-ended)

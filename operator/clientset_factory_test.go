@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/clientset"
 	"kelson.dev/operator/informer"
@@ -94,9 +95,7 @@ func TestFactory(t *testing.T) {
 		must(t, c.Create(t.Context(), configMap("two", "b", map[string]string{"x": "2"})))
 		f := clientset.NewFactory(c, 0)
 		inf := f.InformerFor(&corev1.ConfigMap{})
-		if f.InformerFor(&corev1.ConfigMap{}) != inf {
-			t.Error("two informers of one kind")
-		}
+		assert.Equalf(t, f.InformerFor(&corev1.ConfigMap{}), inf, "two informers of one kind")
 		must(t, inf.AddIndexers(cache.Indexers{"x": func(obj any) ([]string, error) {
 			if x := obj.(*corev1.ConfigMap).Labels["x"]; x != "" {
 				return []string{x}, nil
@@ -151,15 +150,11 @@ func TestFactory(t *testing.T) {
 		must(t, c.Update(t.Context(), b))
 		must(t, c.Delete(t.Context(), configMap("one", "a", nil)))
 		synctest.Wait()
-		if got := h.take(); !slices.Equal(got, []string{"delete a", "update b"}) {
-			t.Errorf("the handler got %q", got)
-		}
+		assert.Slicef(t, h.take(), []string{"delete a", "update b"}, "the handler")
 		must(t, inf.RemoveEventHandler(reg))
 		must(t, c.Create(t.Context(), configMap("one", "late", nil)))
 		synctest.Wait()
-		if got := h.take(); len(got) != 0 {
-			t.Errorf("a removed handler got %q", got)
-		}
+		assert.Lenf(t, h.take(), 0, "a removed handler")
 		f.Shutdown()
 		f.Shutdown()
 	})
@@ -213,9 +208,7 @@ func TestStaleDelete(t *testing.T) {
 		time.Sleep(time.Minute)
 		close(stop)
 		f.Shutdown()
-		if got := h.take(); !slices.Equal(got, []string{"add true a", "delete stale one/a a"}) {
-			t.Errorf("the handler got %q", got)
-		}
+		assert.Slicef(t, h.take(), []string{"add true a", "delete stale one/a a"}, "the handler")
 	})
 }
 

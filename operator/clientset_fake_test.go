@@ -3,7 +3,6 @@ package operator_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clienttesting "k8s.io/client-go/testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/clientset"
@@ -75,9 +75,7 @@ func TestActions(t *testing.T) {
 		}
 		want := []string{"create configmaps", "create configmaps", "update configmaps", "get nodes", "get configmaps",
 			"list configmaps", "delete configmaps"}
-		if !slices.Equal(verbs, want) {
-			t.Errorf("the actions are %q, want %q", verbs, want)
-		}
+		assert.Slicef(t, verbs, want, "the actions")
 
 		f := clientset.NewFactory(c, 0)
 		lister := clientset.NewLister[*corev1.ConfigMap](f.InformerFor(&corev1.ConfigMap{}),

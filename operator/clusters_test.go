@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator"
 	"kelson.dev/operator/internal/apitest"
 )
@@ -59,9 +60,7 @@ func TestApplyAndEventsInClusters(t *testing.T) {
 			hub: "", east: "Named s, Watched e, Written of-e",
 			west: "Named s, Watched w1, Watched w2, Written of-w1, Written of-w2",
 		} {
-			if got := recorded(s); got != want {
-				t.Errorf("got %q, want %q", got, want)
-			}
+			assert.Equal(t, recorded(s), want)
 		}
 		if len(east.Objects("pods")) != 1 || len(west.Objects("pods")) != 2 {
 			t.Errorf("pods: %v, %v", east.Objects("pods"), west.Objects("pods"))

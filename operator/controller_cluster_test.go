@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/reconcile"
 )
@@ -166,9 +167,7 @@ func TestDisengageWhileReconciling(t *testing.T) {
 					!strings.Contains(logged, result.logged) {
 					t.Errorf("it was logged: %s", logged)
 				}
-				if clusters.inside != 0 {
-					t.Errorf("%d are still in the cluster", clusters.inside)
-				}
+				assert.Equalf(t, clusters.inside, 0, "are still in the cluster")
 			})
 		})
 	}
@@ -227,17 +226,13 @@ func TestDisengageSources(t *testing.T) {
 		<-worked
 		r.Disengage("east")
 		synctest.Wait()
-		if !slices.Equal(ended, []string{"east"}) {
-			t.Errorf("%q have ended", ended)
-		}
+		assert.Slicef(t, ended, []string{"east"}, "have ended")
 		r.Disengage("east")
 		r.Disengage("") // the manager's own cluster remains
 		stop()
 		stop()
 		synctest.Wait()
-		if !slices.Equal(ended, []string{"east", "west"}) {
-			t.Errorf("%q have ended", ended)
-		}
+		assert.Slicef(t, ended, []string{"east", "west"}, "have ended")
 		r.stop(t)
 	})
 }

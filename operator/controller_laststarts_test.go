@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/informer"
@@ -93,9 +94,7 @@ func TestEchoes(t *testing.T) {
 					must(t, direct.Update(ctx, cm))
 				}
 				time.Sleep(time.Second)
-				if got := count.Load(); got != tt.want {
-					t.Errorf("%d reconciles, want %d", got, tt.want)
-				}
+				assert.Equalf(t, count.Load(), tt.want, "reconciles")
 				r.stop(t)
 			})
 		})
@@ -152,9 +151,7 @@ func TestLateEvents(t *testing.T) {
 					again <- reconcile.Request{NamespacedName: one}
 				}
 				time.Sleep(time.Second)
-				if got := count.Load(); got != tt.want {
-					t.Errorf("%d reconciles, want %d", got, tt.want)
-				}
+				assert.Equalf(t, count.Load(), tt.want, "reconciles")
 				r.stop(t)
 			})
 		})

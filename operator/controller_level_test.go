@@ -3,7 +3,6 @@ package operator_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/reconcile"
@@ -50,8 +50,6 @@ func TestLevelDriven(t *testing.T) {
 		must(t, c.Delete(t.Context(), cm))
 		time.Sleep(2 * time.Minute)
 		r.stop(t)
-		if want := []string{"created", "9", "gone"}; !slices.Equal(seen, want) {
-			t.Errorf("it saw %q, want %q", seen, want)
-		}
+		assert.Slicef(t, seen, []string{"created", "9", "gone"}, "it saw")
 	})
 }

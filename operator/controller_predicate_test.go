@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/trace"
@@ -40,8 +41,6 @@ func TestPredicatesOnMetadata(t *testing.T) {
 		{"on", controller.On(trace.Delete), controller.Event{Type: trace.Delete, Object: object("", "")}, true},
 		{"not on", controller.On(trace.Delete), controller.Event{Type: trace.Add, Object: object("", "")}, false},
 	} {
-		if got := tt.p(tt.event); got != tt.want {
-			t.Errorf("%s: %v", tt.name, got)
-		}
+		assert.Equalf(t, tt.p(tt.event), tt.want, "%s", tt.name)
 	}
 }

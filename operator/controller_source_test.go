@@ -2,7 +2,6 @@ package operator_test
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
@@ -81,9 +81,7 @@ func TestKind(t *testing.T) {
 			"sync ConfigMap default/early 101", "add ConfigMap default/late 102", "update ConfigMap default/late 104",
 			"delete ConfigMap default/late 105", "resync ConfigMap default/early 101",
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		assert.Slice(t, got, want)
 	})
 }
 
@@ -130,9 +128,7 @@ func TestOwner(t *testing.T) {
 			controller.EnqueueOwner(tt.owner, mapper)(tt.event, func(r reconcile.Request) {
 				got = append(got, r.String())
 			})
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			assert.Slice(t, got, tt.want)
 		})
 	}
 }
@@ -169,9 +165,7 @@ func TestPredicates(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.p(tt.event); got != tt.want {
-				t.Errorf("got %v", got)
-			}
+			assert.Equal(t, tt.p(tt.event), tt.want)
 		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/leader"
@@ -61,9 +61,7 @@ func startRuns(t *testing.T, cfg controller.Config) *runs {
 func (r *runs) stop(t *testing.T) {
 	t.Helper()
 	r.cancel()
-	if err := <-r.ended; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-r.ended)
 }
 
 func (r *runs) add(name string) {
@@ -128,15 +126,11 @@ func TestOutcomes(t *testing.T) {
 				for _, rec := range r.records {
 					got = append(got, fmt.Sprint(rec.Time.Sub(begin), " ", rec.Causes.All()[0].Event))
 				}
-				if !slices.Equal(got, tt.want) {
-					t.Errorf("got %q, want %q", got, tt.want)
-				}
+				assert.Slice(t, got, tt.want)
 				if log := r.logged.String(); tt.logged == "" && log != "" || !strings.Contains(log, tt.logged) {
 					t.Errorf("it logged %q, want %q", log, tt.logged)
 				}
-				if n := r.Queue().NumRequeues(named("a")); n != 0 {
-					t.Errorf("%d requeues were not reset", n)
-				}
+				assert.Equalf(t, r.Queue().NumRequeues(named("a")), 0, "requeues were not reset")
 			})
 		})
 	}
@@ -158,9 +152,7 @@ func TestBackoffGrows(t *testing.T) {
 		for _, rec := range r.records {
 			got = append(got, rec.Time.Sub(begin)/time.Second)
 		}
-		if want := []time.Duration{0, 1, 3, 7, 11}; !slices.Equal(got, want) {
-			t.Errorf("at %v, want %v", got, want)
-		}
+		assert.Slicef(t, got, []time.Duration{0, 1, 3, 7, 11}, "at")
 	})
 }
 
@@ -193,9 +185,7 @@ func TestConcurrency(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		r.stop(t)
-		if most != 3 {
-			t.Errorf("%d at once, want 3", most)
-		}
+		assert.Equalf(t, most, 3, "at once")
 	})
 }
 
@@ -245,12 +235,8 @@ func TestGracePeriod(t *testing.T) {
 		synctest.Wait()
 		r.add("third") // never started
 		r.cancel()
-		if err := <-r.ended; !errors.Is(err, leader.ErrStillWorking) {
-			t.Errorf("after a canceled reconcile, Run returned %v", err)
-		}
-		if want := []time.Duration{2 * time.Second, 10 * time.Second}; !slices.Equal(ends, want) {
-			t.Errorf("they ended after %v, want %v", ends, want)
-		}
+		assert.ErrorIsf(t, <-r.ended, leader.ErrStillWorking, "after a canceled reconcile, Run")
+		assert.Slicef(t, ends, []time.Duration{2 * time.Second, 10 * time.Second}, "they ended after")
 	})
 }
 
@@ -273,9 +259,7 @@ func TestSourcesThatFail(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := startRuns(t, controller.Config{Reconciler: reconcile.Func(nil), Sources: []controller.Source{source}})
-			if err := <-r.ended; err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v, want %s", err, want)
-			}
+			assert.ErrorContains(t, <-r.ended, want)
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/reconcile"
 )
@@ -175,9 +176,7 @@ func TestYieldAndFail(t *testing.T) {
 			r.add(fmt.Sprint("object-", n))
 		}
 		time.Sleep(3*time.Second + time.Second/2) // three at a time
-		if n := w.now().writes; n != 9 {
-			t.Errorf("%d are written, want 9", n)
-		}
+		assert.Equalf(t, w.now().writes, 9, "are written")
 		time.Sleep(time.Minute)
 		r.stop(t)
 		if w.failures < 20 || w.done != before+9 {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/events"
 )
 
@@ -58,19 +58,13 @@ func TestSinks(t *testing.T) {
 			want = append(want, fmt.Sprint(n))
 		}
 		synctest.Wait()
-		if got := fast.messages(); !slices.Equal(got, want) {
-			t.Errorf("the fast sink got %q", got)
-		}
-		if got := slow.messages(); len(got) != 0 {
-			t.Errorf("the slow sink got %q", got)
-		}
+		assert.Slicef(t, fast.messages(), want, "the fast sink")
+		assert.Lenf(t, slow.messages(), 0, "the slow sink")
 		if got := f.lines(); len(got) != 11 {
 			t.Errorf("the server has %d events, want 11: %q", len(got), got)
 		}
 		f.stop()
-		if got := slow.messages(); !slices.Equal(got, want) {
-			t.Errorf("the slow sink got %q", got)
-		}
+		assert.Slicef(t, slow.messages(), want, "the slow sink")
 	})
 }
 
@@ -91,9 +85,7 @@ func TestAddAndRemove(t *testing.T) {
 			!slices.Equal(b, []string{"2"}) {
 			t.Errorf("got %q and %q", a, b)
 		}
-		if f.Dropped() != 0 {
-			t.Errorf("%d were dropped", f.Dropped())
-		}
+		assert.Equalf(t, f.Dropped(), 0, "were dropped")
 	})
 }
 
@@ -106,12 +98,8 @@ func TestToLog(t *testing.T) {
 		f.Event(pod("a"), "Warning", "Failed", "no room")
 		f.stop()
 		want := `level=WARN msg="no room" event=Failed component=tester kind=Pod namespace=default name=a`
-		if got := text.String(); !strings.Contains(got, want) {
-			t.Errorf("logged %q, want %q", got, want)
-		}
-		if got := f.lines(); len(got) != 0 {
-			t.Errorf("the server has %q", got)
-		}
+		assert.Containsf(t, text.String(), want, "logged")
+		assert.Lenf(t, f.lines(), 0, "the server")
 	})
 }
 
@@ -125,8 +113,6 @@ func TestFlushTimeout(t *testing.T) {
 		f.Event(pod("a"), "Normal", "R", "2")
 		begin := time.Now()
 		f.stop()
-		if took := time.Since(begin); took != time.Second {
-			t.Errorf("it ended after %v", took)
-		}
+		assert.Equalf(t, time.Since(begin), time.Second, "it ended after")
 	})
 }

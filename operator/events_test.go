@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/events"
 	"kelson.dev/operator/internal/apitest"
@@ -42,9 +43,7 @@ func startEvents(t *testing.T, cfg events.Config) *eventsFixture {
 	f.stop = func() {
 		t.Helper()
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 	}
 	return f
 }
@@ -74,9 +73,7 @@ func TestWrittenEvents(t *testing.T) {
 		f.Event(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, corev1.EventTypeWarning, "Full", "no room")
 		f.stop()
 		want := []string{"Node n Warning Full x1: no room", "Pod a Normal Started x1: after 1s"}
-		if got := f.lines(); !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		assert.Slice(t, f.lines(), want)
 		for _, e := range f.Objects("events") {
 			about := e["involvedObject"].(map[string]any)
 			if e["metadata"].(map[string]any)["namespace"] != "default" || about["apiVersion"] != "v1" ||
@@ -219,9 +216,7 @@ func TestDroppedEventsAreLogged(t *testing.T) {
 			synctest.Wait()
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 	})
 }
 
@@ -249,9 +244,7 @@ func TestNameInUse(t *testing.T) {
 		}
 		synctest.Wait()
 		want := []string{"Pod a Normal First x1: x", "Pod a Normal Second x2: y"}
-		if got := f.lines(); !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		assert.Slice(t, f.lines(), want)
 		cancel()
 		<-ended
 		f.stop()

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -40,9 +41,7 @@ func TestFlagsConfigureParts(t *testing.T) {
 		}),
 		Parts(func(cfg *Config) ([]Part, error) {
 			order = append(order, "parts")
-			if cfg.REST.Host != "http://changed.example" {
-				t.Errorf("Parts has %v", cfg.REST)
-			}
+			assert.Equalf(t, cfg.REST.Host, "http://changed.example", "Parts has %v", cfg.REST)
 			return []Part{
 				Configure(func(*Config) error { order = append(order, "inner configure"); return nil }),
 				Setup(func(Deps) error { order = append(order, "setup"); return nil }),
@@ -56,12 +55,8 @@ func TestFlagsConfigureParts(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, out.String())
 	}
 	want := "configure, parts, second configure, inner configure, setup, before start"
-	if got := strings.Join(order, ", "); got != want {
-		t.Errorf("order: %s", got)
-	}
-	if !strings.Contains(out.String(), "server=http://changed.example") {
-		t.Errorf("log: %s", out.String())
-	}
+	assert.Equalf(t, strings.Join(order, ", "), want, "order")
+	assert.Containsf(t, out.String(), "server=http://changed.example", "log")
 
 	// Run parses no command line: the flag has its default value.
 	workers = 0
@@ -183,9 +178,7 @@ func TestLogFlags(t *testing.T) {
 				}
 			}
 			log.With("a", 1).WithGroup("g").Error("broken", "b", 2)
-			if !strings.Contains(out.String(), tt.want) {
-				t.Errorf("got %s", out.String())
-			}
+			assert.Contains(t, out.String(), tt.want)
 			if strings.Contains(tt.args, "json") && !json.Valid(out.Bytes()) {
 				t.Errorf("not JSON: %s", out.String())
 			}

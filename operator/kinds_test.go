@@ -2,7 +2,6 @@ package operator_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
@@ -99,9 +99,7 @@ func user(t *testing.T, s *apitest.Server, names ...string) (client.Client, []*c
 
 func want(t *testing.T, what, got, want string) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %q, want %q", what, got, want)
-	}
+	assert.Equalf(t, got, want, "%s", what)
 }
 
 // Kinds without Go types, as complete objects and as metadata, in Owns, Watches, For and Cache.
@@ -236,9 +234,7 @@ func TestIndexes(t *testing.T) {
 				"dynamic": listError(client.List[unstructured.Unstructured](ctx, d.Client, by,
 					client.OfKind(corev1.SchemeGroupVersion.WithKind("ConfigMap")))),
 			} {
-				if !errors.Is(err, client.ErrNoIndex) {
-					t.Errorf("%s: %v", what, err)
-				}
+				assert.ErrorIsf(t, err, client.ErrNoIndex, "%s", what)
 			}
 			dynamic, err := client.List[unstructured.Unstructured](ctx, d.Client, by, client.OfKind(widgets.GroupVersionKind))
 			must(t, err)
@@ -288,9 +284,7 @@ func TestCacheInheritsNamespaces(t *testing.T) {
 			stop := runIn(t, operator.Config{REST: s.REST()}, operator.Namespaces("a"), operator.For(visiting(&v)),
 				operator.Cache[corev1.ConfigMap](informer.Scope{Labels: labelled, Namespaces: namespaces}))
 			time.Sleep(time.Second)
-			if got := strings.Join(v.names(), " "); got != want {
-				t.Errorf("with %q: got %q, want %q", namespaces, got, want)
-			}
+			assert.Equalf(t, strings.Join(v.names(), " "), want, "with %q", namespaces)
 			stop()
 		})
 	}
@@ -373,8 +367,6 @@ func TestRESTAndHTTPClientOfClusters(t *testing.T) {
 			operator.For(r.construct))
 		time.Sleep(time.Second)
 		stop()
-		if calls != 2 {
-			t.Errorf("%d reconciles", calls)
-		}
+		assert.Equalf(t, calls, 2, "reconciles")
 	})
 }

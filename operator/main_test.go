@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/trace"
 )
@@ -110,9 +111,7 @@ func TestProgram(t *testing.T) {
 }
 
 func TestDefaultName(t *testing.T) {
-	if name := defaultName(); name != "operator" {
-		t.Errorf("got %q", name)
-	}
+	assert.Equal(t, defaultName(), "operator")
 }
 
 // The flags of a kubebuilder project's main have the same meaning.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/internal/apitest"
 )
@@ -27,9 +28,7 @@ func TestOwnsProcess(t *testing.T) {
 			nil); code != 0 {
 			t.Errorf("exit code %d", code)
 		}
-		if got := ownsProcess.Load(); got != want {
-			t.Errorf("KELSON_KEEP_MEMORY=%s: owns the process: %t, want %t", value, got, want)
-		}
+		assert.Equalf(t, ownsProcess.Load(), want, "KELSON_KEEP_MEMORY=%s: owns the process", value)
 	}
 }
 

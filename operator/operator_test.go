@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
@@ -122,9 +124,7 @@ func newFixture(t *testing.T, parts ...operator.Part) *fixture {
 	}()
 	w.stop = sync.OnceValue(func() error { cancel(); return <-ended })
 	t.Cleanup(func() {
-		if err := w.stop(); err != nil {
-			t.Errorf("the operator ended with %v", err)
-		}
+		assert.NoErrorf(t, w.stop(), "the operator ended")
 	})
 	return w
 }
@@ -160,9 +160,7 @@ func TestTimer(t *testing.T) {
 		w := newFixture(t, operator.For(NewTimerReconciler, operator.Owns[corev1.Pod](), operator.Concurrency(4)))
 		w.create(t, newTimer("tea", time.Now().Add(30*24*time.Hour).Format(time.RFC3339)))
 		time.Sleep(time.Second)
-		if phase := w.timer(t, "tea").Status.Phase; phase != "Pending" {
-			t.Fatalf("the timer is %q, want Pending", phase)
-		}
+		require.Equalf(t, w.timer(t, "tea").Status.Phase, "Pending", "the timer")
 		if pods := w.Objects("pods"); len(pods) > 0 {
 			t.Fatalf("pods before time: %v", pods)
 		}
@@ -181,12 +179,8 @@ func TestTimer(t *testing.T) {
 		pod.Status.Phase = corev1.PodSucceeded
 		must(t, w.Subresource("status").Update(t.Context(), pod, nil))
 		time.Sleep(time.Second)
-		if phase := w.timer(t, "tea").Status.Phase; phase != "Done" {
-			t.Errorf("the timer is %q, want Done", phase)
-		}
-		if err := w.stop(); err != nil {
-			t.Error(err)
-		}
+		assert.Equalf(t, w.timer(t, "tea").Status.Phase, "Done", "the timer")
+		assert.NoError(t, w.stop())
 		w.checkChains(t)
 		// The operator wrote a pod and three statuses; the other writes are the test's.
 		writes := slices.DeleteFunc(w.Requests(), func(r string) bool {
@@ -266,9 +260,7 @@ func TestWatchesByMethod(t *testing.T) {
 		w.create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tea"}})
 		time.Sleep(time.Second)
 		log := w.records()
-		if len(log) != before+1 {
-			t.Fatalf("%d reconciles, want %d", len(log), before+1)
-		}
+		require.Equalf(t, len(log), before+1, "reconciles")
 		want := trace.Cause{Event: trace.Add, Kind: "ConfigMap", Key: client.Key{Namespace: "default", Name: "tea"}}
 		got := log[before].Causes.All()[0]
 		if got.ResourceVersion = ""; got != want {
@@ -339,9 +331,7 @@ func TestStartErrors(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			err := operator.Run(ctx, operator.Config{REST: apitest.New().REST()}, tt.parts...)
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v, want %q", err, tt.want)
-			}
+			assert.ErrorContains(t, err, tt.want)
 		})
 	}
 }
@@ -377,9 +367,7 @@ func TestAfterInThePast(t *testing.T) {
 				w.create(t, cm)
 				time.Sleep(time.Second)
 				for len(d.steps) > 0 {
-					if step := <-d.steps; step != "reconcile" {
-						t.Errorf("first %s", step)
-					}
+					assert.Equalf(t, <-d.steps, "reconcile", "first")
 				}
 				d.end = time.Now().Add(end)
 				must(t, w.Delete(t.Context(), cm))

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
@@ -94,12 +94,8 @@ func TestCaches(t *testing.T) {
 			operator.Cache[corev1.ConfigMap](informer.Scope{Namespaces: []string{"c"}}, informer.Compact),
 			operator.Transform(func(cm *corev1.ConfigMap) *corev1.ConfigMap { cm.ManagedFields = nil; return cm }))
 		time.Sleep(time.Second)
-		if got := all.names(); !slices.Equal(got, []string{"in-a", "in-b"}) {
-			t.Errorf("with Namespaces: %v", got)
-		}
-		if got := scoped.names(); !slices.Equal(got, []string{"in-c"}) {
-			t.Errorf("with Cache: %v", got)
-		}
+		assert.Slicef(t, all.names(), []string{"in-a", "in-b"}, "with Namespaces")
+		assert.Slicef(t, scoped.names(), []string{"in-c"}, "with Cache")
 		stop()
 		stopScoped()
 	})
@@ -115,9 +111,7 @@ func TestClustersOfAnOperator(t *testing.T) {
 		stop := runIn(t, operator.Config{REST: own.REST(), Clusters: map[string]*rest.Config{"east": east.REST()}},
 			operator.For(visiting(&v)))
 		time.Sleep(time.Second)
-		if got := v.names(); !slices.Equal(got, []string{"east:there", "here"}) {
-			t.Errorf("got %v", got)
-		}
+		assert.Slice(t, v.names(), []string{"east:there", "here"})
 		stop()
 	})
 }
@@ -169,15 +163,11 @@ func TestWrongWebhooks(t *testing.T) {
 			func(int) webhook.Handler { return nil }),
 	} {
 		cfg := operator.Config{REST: apitest.New().REST(), Log: slog.New(slog.DiscardHandler)}
-		if err := operator.Run(t.Context(), cfg, part); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
+		assert.ErrorContains(t, operator.Run(t.Context(), cfg, part), want)
 		cfg.NoWebhooks = true
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("stopped before the start"))
-		if err := operator.Run(ctx, cfg, part); err != nil {
-			t.Errorf("without webhooks: %v", err)
-		}
+		assert.NoErrorf(t, operator.Run(ctx, cfg, part), "without webhooks")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
@@ -63,9 +64,7 @@ func TestPlainConfig(t *testing.T) {
 						}
 						return err
 					})))
-				if seen != "ab" {
-					t.Errorf("the transforms made %q", seen)
-				}
+				assert.Equalf(t, seen, "ab", "the transforms made")
 			})
 		})
 	}

@@ -3,7 +3,6 @@ package operator_test
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
@@ -77,9 +77,7 @@ func TestRequestsOutsideOfTheScope(t *testing.T) {
 						}, operator.Watches(claiming.ofPod), operator.From(custom)))
 				}()
 				time.Sleep(time.Minute)
-				if got := v.names(); !slices.Equal(got, []string{"in"}) {
-					t.Errorf("reconciled: %v", got)
-				}
+				assert.Slicef(t, v.names(), []string{"in"}, "reconciled")
 				for _, name := range []string{"one", "two"} {
 					var cm corev1.ConfigMap
 					if must(t, c.Get(t.Context(), client.Key{Namespace: "b", Name: name}, &cm)); len(cm.Finalizers) > 0 {

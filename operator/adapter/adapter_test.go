@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/adapter"
 	"kelson.dev/operator/client"
@@ -200,9 +201,7 @@ func TestClientStory(t *testing.T) {
 		_ = live.DeleteAllOf(context.Background(), &corev1.Pod{}, crclient.InNamespace("default"),
 			crclient.MatchingLabels{"from": "here"}, crclient.GracePeriodSeconds(0))
 	})
-	if cm.ManagedFields[0].Manager != "me" {
-		t.Errorf("written by %q", cm.ManagedFields[0].Manager)
-	}
+	assert.Equalf(t, cm.ManagedFields[0].Manager, "me", "written by")
 	pod := &corev1.Pod{}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if err := c.Get(ctx, crclient.ObjectKeyFromObject(cm), pod); err == nil {
@@ -228,9 +227,7 @@ func TestClientStory(t *testing.T) {
 		t.Errorf("the configuration lacks the response: %v", apply.Data)
 	}
 	must(t, c.Get(ctx, crclient.ObjectKeyFromObject(cm), cm))
-	if cm.Data["more"] != "y" {
-		t.Errorf("a read returns %v after the client's own apply", cm.Data)
-	}
+	assert.Equalf(t, cm.Data["more"], "y", "a read returns %v after the client's own apply", cm.Data)
 	stale := cm.DeepCopy()
 	stale.ResourceVersion = "1"
 	if err := c.Update(ctx, stale); !apierrors.IsConflict(err) {

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/adapter"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/manager"
@@ -74,9 +75,7 @@ func testBuilderWithoutFor(t *testing.T, withLogs func(*adapter.Builder,
 				WithValues("constructed", req.Name)
 		}).Build(r)
 		must(t, err)
-		if c.Name() != "two" {
-			t.Errorf("the controller is named %s", c.Name())
-		}
+		assert.Equalf(t, c.Name(), "two", "the controller is named")
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- m.Run(ctx) }()

@@ -15,6 +15,7 @@ import (
 	crcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/adapter"
 	"kelson.dev/operator/client"
@@ -125,8 +126,6 @@ func TestClientFromCluster(t *testing.T) {
 		if want := map[string]bool{"": false, "east": true}; !maps.Equal(served, want) {
 			t.Errorf("pods are served: %v, want %v", served, want)
 		}
-		if got := len(east.Objects("pods")); got != 1 {
-			t.Errorf("%d pods in east, want 1", got)
-		}
+		assert.Equalf(t, len(east.Objects("pods")), 1, "pods in east")
 	})
 }

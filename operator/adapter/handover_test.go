@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/adapter/cluster"
 	"kelson.dev/operator/internal/apitest"
@@ -56,9 +57,7 @@ func TestHandover(t *testing.T) {
 			t.Errorf("once the caches have caught up: %v, %d requests", err, requests.Load()-before)
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/adapter"
 	"kelson.dev/operator/internal/apitest"
@@ -105,9 +106,7 @@ func testLogsAndQueues(t *testing.T, priorities bool) {
 		case 2:
 			backoff = "10ms"
 		}
-		if rec.RetryAfter != backoff {
-			t.Errorf("record %d has backoff %q, want %q", i, rec.RetryAfter, backoff)
-		}
+		assert.Equalf(t, rec.RetryAfter, backoff, "record %d has backoff", i)
 		if i > 0 && i < 3 && rec.Error != "try again" {
 			t.Errorf("record %d has no reason of the backoff: %+v", i, rec)
 		}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -68,9 +69,7 @@ func TestContinueIn(t *testing.T) {
 		``:               " false",
 	} {
 		token, known := jsonCodec{}.continueIn([]byte(data))
-		if got := token + " " + strconv.FormatBool(known); got != want {
-			t.Errorf("%s: %s, want %s", data, got, want)
-		}
+		assert.Equalf(t, token+" "+strconv.FormatBool(known), want, "%s", data)
 	}
 	for _, data := range []string{"", magic, magic + "\x12", magic + "\x0a\x05ab", magic + "\x12\x80",
 		magic + "\x12\x05\x12\x03abc", "{}"} {
@@ -196,9 +195,7 @@ func TestListAheadOfTheBody(t *testing.T) {
 				t.Error(err)
 			}
 			synctest.Wait()
-			if had := s.had.Load(); had != 1+pagesHeld {
-				t.Errorf("%d pages were requested", had)
-			}
+			assert.Equalf(t, s.had.Load(), 1+pagesHeld, "pages were requested")
 			cancel()
 		})
 	})

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/internal/apitest/apiserver"
@@ -98,9 +99,7 @@ func TestListAhead(t *testing.T) {
 				}
 			}
 		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("read %v, want %v", got, want)
-		}
+		assert.Equalf(t, fmt.Sprint(got), fmt.Sprint(want), "read %v, want %v", got, want)
 	}
 	t.Run("larger pages", func(t *testing.T) {
 		all, err := read(&corev1.Pod{})
@@ -181,9 +180,7 @@ func TestListAheadLimits(t *testing.T) {
 			break
 		}
 	}
-	if got := asked.take(); got != "10, 20 pod-09, 27 pod-29, 27 pod-56" {
-		t.Errorf("requested %s", got)
-	}
+	assert.Equalf(t, asked.take(), "10, 20 pod-09, 27 pod-29, 27 pod-56", "requested")
 }
 
 // The same with a real server, in both encodings.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
@@ -87,9 +88,7 @@ func TestVerbsInEveryForm(t *testing.T) {
 			}
 			read := form.read.DeepCopyObject().(client.Object)
 			must(t, c.Get(ctx, web, read))
-			if read.GetUID() != obj.GetUID() {
-				t.Errorf("uid %q, want %q", read.GetUID(), obj.GetUID())
-			}
+			assert.Equalf(t, read.GetUID(), obj.GetUID(), "uid")
 			if got, want := read.GetObjectKind().GroupVersionKind(),
 				obj.GetObjectKind().GroupVersionKind(); got != want || got.Kind == "" {
 				t.Errorf("kind %v, want %v", got, want)
@@ -162,13 +161,9 @@ func TestGenericCalls(t *testing.T) {
 	for w, err := range client.Each[unstructured.Unstructured](ctx, c, client.OfKind(widget), client.Limit(3)) {
 		must(t, err)
 		names = append(names, w.GetName())
-		if w.GetKind() != "Widget" {
-			t.Errorf("kind %q", w.GetKind())
-		}
+		assert.Equalf(t, w.GetKind(), "Widget", "kind")
 	}
-	if got := strings.Join(names, " "); got != "w0 w1 w2 w3 w4 w5 w6" {
-		t.Errorf("each: %s", got)
-	}
+	assert.Equalf(t, strings.Join(names, " "), "w0 w1 w2 w3 w4 w5 w6", "each")
 	for range client.Each[corev1.Pod](ctx, c, client.Limit(2)) {
 		break // breaking out of the loop is allowed
 	}
@@ -227,9 +222,7 @@ func TestWatch(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		want := "ADDED a Pod, BOOKMARK  Pod, ADDED b Pod, DELETED b Pod, context canceled"
-		if got := strings.Join(seen, ", "); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
+		assert.Equal(t, strings.Join(seen, ", "), want)
 	})
 }
 
@@ -261,9 +254,7 @@ func TestWatchEnds(t *testing.T) {
 			t.Errorf("ended after %v with %v", time.Since(begin), event)
 		}
 		synctest.Wait()
-		if n := server.Watches(); n != 0 {
-			t.Errorf("%d watches are left open", n)
-		}
+		assert.Equalf(t, server.Watches(), 0, "watches are left open")
 	})
 }
 
@@ -450,9 +441,7 @@ func TestRetryEndsWithContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		_, err := client.Get[corev1.Pod](ctx, c, web)
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }
 
@@ -471,9 +460,7 @@ func TestWarnings(t *testing.T) {
 		return false
 	}})
 	must(t, c.Create(t.Context(), pod("web")))
-	if want := []string{`pods are "old"`, "and more"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	assert.Deep(t, got, []string{`pods are "old"`, "and more"})
 }
 
 // Requests without a kind, name or namespace that they need fail with a typed error.
@@ -491,9 +478,7 @@ func TestErrorsBeforeTheServer(t *testing.T) {
 		"no namespace":           {c.Get(ctx, client.Key{Name: "web"}, &corev1.Pod{}), client.ErrNoNamespace},
 		"delete all everywhere":  {c.DeleteAllOf(ctx, &corev1.Pod{}), client.ErrNoNamespace},
 	} {
-		if !errors.Is(tt.err, tt.want) {
-			t.Errorf("%s: got %v, want %v", name, tt.err, tt.want)
-		}
+		assert.ErrorIsf(t, tt.err, tt.want, "%s", name)
 	}
 	err := c.Get(ctx, web, dynamic(schema.GroupVersionKind{Group: "none", Version: "v1", Kind: "None"}, ""))
 	if !meta.IsNoMatchError(err) {
@@ -503,9 +488,7 @@ func TestErrorsBeforeTheServer(t *testing.T) {
 		!strings.Contains(err.Error(), "client.OfKind") {
 		t.Errorf("generic call without a kind: %v", err)
 	}
-	if err := c.Update(ctx, metadataOnly("web")); err == nil || !strings.Contains(err.Error(), "use Patch") {
-		t.Errorf("update of metadata alone: %v", err)
-	}
+	assert.ErrorContainsf(t, c.Update(ctx, metadataOnly("web")), "use Patch", "update of metadata alone")
 }
 
 func metadataOnly(name string) *metav1.PartialObjectMetadata {

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 )
@@ -104,9 +105,7 @@ func TestWritesAfterServerClosedConnections(t *testing.T) {
 						time.Sleep(time.Millisecond)
 					}
 				}
-				if err := c.Create(t.Context(), pod(fmt.Sprint("p", n))); err != nil {
-					t.Errorf("create %d: %v", n, err)
-				}
+				assert.NoErrorf(t, c.Create(t.Context(), pod(fmt.Sprint("p", n))), "create %d", n)
 			}
 			if n := connections.Load() - begin; n > 4 {
 				t.Errorf("%d connections for 6 writes between which 3 were closed", n)

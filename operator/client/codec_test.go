@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -120,9 +121,7 @@ func TestFrames(t *testing.T) {
 			case "hidden by a text":
 				want[0] = `ADDED {"a":{"b":"}"}}`
 			}
-			if !reflect.DeepEqual(got, want) {
-				t.Errorf("%s, %s: %.200q", name, how, got)
-			}
+			assert.Deepf(t, got, want, "%s, %s", name, how)
 		}
 	}
 	for text, want := range map[string]error{``: io.EOF, "\n": io.EOF, `{"type":"ADD`: io.ErrUnexpectedEOF} {
@@ -216,9 +215,7 @@ func TestFrameBufferShrinks(t *testing.T) {
 			t.Fatalf("%q %v", line, err)
 		}
 	}
-	if len(in.buf) != smallBuffer {
-		t.Errorf("buffer of %d", len(in.buf))
-	}
+	assert.Equalf(t, len(in.buf), smallBuffer, "buffer")
 }
 
 // protobufServer responds in protobuf, with the serializer of Kubernetes' servers.
@@ -356,9 +353,7 @@ func TestAccept(t *testing.T) {
 		protobufType + as + "," + jsonType + as + "," + jsonType: metadata,
 		protobufType + "," + jsonType:                            NewEncoded(podOf("")),
 	} {
-		if got := acceptOf(what, false); got != want {
-			t.Errorf("%T: %s", what, got)
-		}
+		assert.Equalf(t, acceptOf(what, false), want, "%T", what)
 	}
 	e := NewEncoded(custom)
 	if err := (jsonCodec{}).decode([]byte(widgetText), e, kind); err != nil || e.Name != "a" ||

@@ -1,6 +1,10 @@
 package client
 
-import "testing"
+import (
+	"testing"
+
+	"kelson.dev/internal/assert"
+)
 
 // Covers decides whether a document has all fields that a create had, from the format of
 // managedFields.
@@ -27,8 +31,6 @@ func TestCovers(t *testing.T) {
 		{"no fields at all", `null`, `{}`, false},
 		{"no JSON", `{"f:a":{}}`, `a: 1`, false},
 	} {
-		if got := hasAll([]byte(c.fields), []byte(c.document)); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
+		assert.Equalf(t, hasAll([]byte(c.fields), []byte(c.document)), c.want, "%s", c.name)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest/apiserver"
 )
@@ -43,9 +44,7 @@ func (r *requests) want(t *testing.T, want ...string) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !slices.Equal(r.sent, want) {
-		t.Errorf("sent %q, want %q", r.sent, want)
-	}
+	assert.Slicef(t, r.sent, want, "sent")
 	r.sent = nil
 }
 
@@ -91,9 +90,7 @@ func TestApplyOfNewStory(t *testing.T) {
 		if !maps.Equal(live.Data, want) || !maps.Equal(obj.Data, want) {
 			t.Errorf("the server has %v, the response was %v, want %v", live.Data, obj.Data, want)
 		}
-		if got := managers(live); !slices.Equal(got, wantManagers) {
-			t.Errorf("managers %q, want %q", got, wantManagers)
-		}
+		assert.Slicef(t, managers(live), wantManagers, "managers")
 	}
 
 	t.Run("another write before the fields are transferred", func(t *testing.T) {
@@ -123,9 +120,7 @@ func TestApplyOfNewStory(t *testing.T) {
 		must(t, c.Apply(ctx, obj, isNew))
 		sent.want(t, sentCreate)
 		check(obj, map[string]string{"a": "1", "b": "1"}, "founder:apply Update")
-		if got := client.FieldManager(obj.ManagedFields[0]); got != "founder" {
-			t.Errorf("it is managed by %q", got)
-		}
+		assert.Equalf(t, client.FieldManager(obj.ManagedFields[0]), "founder", "it is managed by")
 		must(t, other.Apply(ctx, configMap("fields", map[string]string{"c": "other's"})))
 		// With a changed and an additional field: the apply takes over its fields.
 		obj = configMap("fields", map[string]string{"a": "2", "b": "1", "d": "1"})
@@ -202,9 +197,7 @@ func TestApplyOfNewStory(t *testing.T) {
 		obj := configMap("dry", map[string]string{"a": "1"})
 		must(t, c.Apply(ctx, obj, isNew, client.DryRunAll))
 		sent.want(t, sentMessage)
-		if obj.Data["a"] != "1" {
-			t.Errorf("answer %v", obj)
-		}
+		assert.Equalf(t, obj.Data["a"], "1", "answer %v", obj)
 		if _, err := client.Get[corev1.ConfigMap](ctx, other, client.KeyOf(obj)); !apierrors.IsNotFound(err) {
 			t.Errorf("error %v", err)
 		}
@@ -231,9 +224,7 @@ func TestApplyOfNewStory(t *testing.T) {
 			main.Ports[0].Protocol != corev1.ProtocolTCP {
 			t.Errorf("it is %+v", d)
 		}
-		if d.Generation != 2 {
-			t.Errorf("the generation is %d, want 2", d.Generation)
-		}
+		assert.Equalf(t, d.Generation, 2, "the generation")
 		if got := managers(d); slices.Contains(got, "founder:apply Update") {
 			t.Errorf("managers %q", got)
 		}

@@ -28,7 +28,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/pipes"
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 )
@@ -98,9 +100,7 @@ current-context: x
 				}
 			}
 			must(t, err)
-			if got := seen.Get(tt.header); got != tt.want {
-				t.Errorf("%s: %q, want %q", tt.header, got, tt.want)
-			}
+			assert.Equalf(t, seen.Get(tt.header), tt.want, "%s", tt.header)
 		})
 	}
 }
@@ -122,15 +122,11 @@ func TestTokenFileReloads(t *testing.T) {
 		c, err := client.New(client.Config{REST: cfg})
 		must(t, err)
 		must(t, c.Create(t.Context(), pod("a")))
-		if got != "Bearer one" {
-			t.Errorf("got %q", got)
-		}
+		assert.Equal(t, got, "Bearer one")
 		must(t, os.WriteFile(file, []byte("two"), 0o600))
 		time.Sleep(2 * time.Minute)
 		must(t, c.Create(t.Context(), pod("b")))
-		if got != "Bearer two" {
-			t.Errorf("after a while %q", got)
-		}
+		assert.Equalf(t, got, "Bearer two", "after a while")
 	})
 }
 
@@ -189,9 +185,7 @@ func TestCertificateReloads(t *testing.T) {
 		"write": func() error { return c.Delete(t.Context(), dynamic(podKind, "web")) },
 	}
 	for verb, do := range asks {
-		if name := ask(do); name != "one" {
-			t.Fatalf("%s: the first is %q", verb, name)
-		}
+		require.Equalf(t, ask(do), "one", "%s: the first", verb)
 	}
 	write("two")
 	for verb, do := range asks {
@@ -273,9 +267,7 @@ func TestAuthorityReloads(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if got := waiting.Load(); got != 100 {
-			t.Errorf("%d writes at the same time, want 100", got)
-		}
+		assert.Equalf(t, waiting.Load(), 100, "writes at the same time")
 		writes.Wait()
 	})
 }

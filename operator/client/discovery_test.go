@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/discovery"
 	"kelson.dev/operator/internal/apitest"
 )
@@ -79,17 +80,11 @@ func TestKept(t *testing.T) {
 				}
 				d := open(t, server, tt.cfg)
 				first := names(t, d)
-				if first != "/v1:pods coordination.k8s.io/v1:leases example.com/v1:widgets" {
-					t.Errorf("got %s", first)
-				}
+				assert.Equal(t, first, "/v1:pods coordination.k8s.io/v1:leases example.com/v1:widgets")
 				count("first", 5)
-				if again := names(t, d); again != first {
-					t.Errorf("again %s", again)
-				}
+				assert.Equalf(t, names(t, d), first, "again")
 				count("again", tt.again)
-				if other := names(t, open(t, server, tt.cfg)); other != first {
-					t.Errorf("other %s", other)
-				}
+				assert.Equalf(t, names(t, open(t, server, tt.cfg)), first, "other")
 				count("another", tt.other)
 				time.Sleep(time.Second)
 				d.Invalidate()
@@ -143,9 +138,7 @@ func TestFiles(t *testing.T) {
 	d, err := discovery.New(discovery.Config{REST: rest, Dir: dir})
 	must(t, err)
 	names(t, d)
-	if asked.Load() != 5 {
-		t.Error("files of another user were read")
-	}
+	assert.Equalf(t, asked.Load(), 5, "files of another user were read")
 }
 
 // A mapper over cache files finds kinds that were added after the files were written, and sends no
@@ -191,7 +184,5 @@ func TestInvalidNames(t *testing.T) {
 			t.Errorf("mapping of %s: %v", gv, err)
 		}
 	}
-	if n := asked.Load(); n != 0 {
-		t.Errorf("%d requests", n)
-	}
+	assert.Equalf(t, asked.Load(), 0, "requests")
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 )
@@ -208,9 +209,7 @@ func TestEmptySelectionStaysEmpty(t *testing.T) {
 					t.Errorf("%v selects the object", q)
 				}
 			}
-			if len(queries) != 2 {
-				t.Errorf("%d requests", len(queries))
-			}
+			assert.Equalf(t, len(queries), 2, "requests")
 		})
 	}
 }

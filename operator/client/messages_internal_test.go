@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/jsondecode"
 	"kelson.dev/internal/require"
 )
@@ -44,9 +45,7 @@ func TestDropped(t *testing.T) {
 		sent, got := make(), make()
 		got.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways // a default
 		change(got)
-		if path := droppedIn(reflect.ValueOf(sent).Elem(), reflect.ValueOf(got).Elem(), true); path != want {
-			t.Errorf("got %q, want %q", path, want)
-		}
+		assert.Equal(t, droppedIn(reflect.ValueOf(sent).Elem(), reflect.ValueOf(got).Elem(), true), want)
 	}
 }
 
@@ -66,9 +65,7 @@ func TestMessagesWithUnknownFields(t *testing.T) {
 		for name, read := range map[string]func([]byte, runtime.Object, schema.GroupVersionKind) error{"new": protobufCodec{}.decodeNew, "old": protobufCodec{}.decode} {
 			partials.Delete(reflect.TypeOf(v))
 			require.NoError(t, read(tt.data, v, kind))
-			if loss := lossOf(v); loss != tt.want {
-				t.Errorf("%s: %d, want %d", name, loss, tt.want)
-			}
+			assert.Equalf(t, lossOf(v), tt.want, "%s", name)
 		}
 	}
 	partials.Delete(reflect.TypeOf(v))

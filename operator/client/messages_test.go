@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest/apiserver"
 )
@@ -93,9 +94,7 @@ func TestMessagesStory(t *testing.T) {
 		must(t, c.Create(ctx, obj))
 		remove(t, obj)
 		sent.want(t, sentCreate)
-		if !strings.Contains(string(obj.Data.Raw), "messages-within") {
-			t.Errorf("answer %v", obj)
-		}
+		assert.Containsf(t, string(obj.Data.Raw), "messages-within", "answer %v", obj)
 	})
 	t.Run("an older server", func(t *testing.T) {
 		forget := func(next http.RoundTripper, r *http.Request) (*http.Response, error) {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 )
 
@@ -152,9 +153,7 @@ func equalJSON(t *testing.T, got []byte, want string) {
 	var g, w any
 	must(t, json.Unmarshal(got, &g))
 	must(t, json.Unmarshal([]byte(want), &w))
-	if !reflect.DeepEqual(g, w) {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	assert.Deepf(t, g, w, "got  %s\nwant %s", got, want)
 }
 
 // Cutting a member out of an encoded document equals removing it from the decoded one.

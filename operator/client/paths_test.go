@@ -2,12 +2,12 @@ package client_test
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 )
@@ -74,9 +74,7 @@ func TestNamesInPaths(t *testing.T) {
 		{"apply status", c.Subresource("status").Apply(ctx, in("default", "/")),
 			`PATCH pods: invalid resource name "/"`},
 	} {
-		if tt.err == nil || !strings.Contains(tt.err.Error(), tt.want) {
-			t.Errorf("%s: got %v, want %s", tt.what, tt.err, tt.want)
-		}
+		assert.ErrorContainsf(t, tt.err, tt.want, "%s", tt.what)
 	}
 	if len(sent) > 0 {
 		t.Errorf("the client sent %q", sent)

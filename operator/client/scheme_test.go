@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 )
@@ -32,9 +33,7 @@ func TestSchemeOfApimachinery(t *testing.T) {
 		}))
 	c, err := client.New(client.Config{REST: apitest.New().REST(), Scheme: scheme})
 	must(t, err)
-	if c.Scheme() != scheme {
-		t.Fatal("the client has a scheme of its own")
-	}
+	require.Equalf(t, c.Scheme(), scheme, "the client has a scheme of its own")
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"},
 		Data: map[string]string{"k": "v"}}
 	must(t, c.Create(t.Context(), cm))

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest/apiserver"
 )
@@ -109,9 +110,7 @@ func TestStatusPatchStory(t *testing.T) {
 		for _, u := range []*unstructured.Unstructured{live, answer} {
 			status, err := json.Marshal(u.Object["status"])
 			must(t, err)
-			if string(status) != want {
-				t.Errorf("status %s, want %s", status, want)
-			}
+			assert.Equalf(t, string(status), want, "status")
 			if u.GetLabels()["coast"] != "west" || u.GetAnnotations()["built"] != "1822" ||
 				len(u.GetFinalizers()) != 1 || u.GetGeneration() != 1 ||
 				u.Object["spec"].(map[string]any)["height"] != int64(30) {
@@ -126,9 +125,7 @@ func TestStatusPatchStory(t *testing.T) {
 			}
 		}
 		slices.Sort(got)
-		if !slices.Equal(got, managers) {
-			t.Errorf("managers %q, want %q", got, managers)
-		}
+		assert.Slicef(t, got, managers, "managers")
 	}
 	c := founder(nil)
 	write := func(t *testing.T, c client.Client, p client.StatusPatch,

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 )
@@ -48,9 +49,7 @@ func TestTransport(t *testing.T) {
 		"Authorization": "Bearer secret", "Impersonate-User": "jane", "Impersonate-Group": "ops", "Wrapped": "yes",
 		"User-Agent": "tests/1",
 	} {
-		if got := seen.Get(name); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		assert.Equalf(t, seen.Get(name), want, "%s", name)
 	}
 	if !strings.HasPrefix(path, "/clusters/one/api/v1") {
 		t.Errorf("path %s", path)
@@ -149,10 +148,7 @@ type unregistered struct{ corev1.Pod }
 // Any scheme works, also one without the type.
 func TestOwnScheme(t *testing.T) {
 	_, c := newClient(t, func(cfg *client.Config) { cfg.Scheme = runtime.NewScheme() })
-	if err := c.Create(t.Context(), &unregistered{*pod("web")}); err == nil ||
-		!strings.Contains(err.Error(), "unknown kind") {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorContains(t, c.Create(t.Context(), &unregistered{*pod("web")}), "unknown kind")
 	must(t, c.Create(t.Context(), dynamic(podKind, "web")))
 	must(t, c.Create(t.Context(), pod("web-2")))
 }

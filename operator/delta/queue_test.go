@@ -15,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/randomtest"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/delta"
@@ -133,9 +134,7 @@ func TestQueue(t *testing.T) {
 				k.Put(obj)
 			}
 			tt.do(q)
-			if got := drain(t, q, k); got != tt.want {
-				t.Errorf("got  %s\nwant %s", got, tt.want)
-			}
+			assert.Equal(t, drain(t, q, k), tt.want)
 			if name != "deletion of an unknown object" && !q.HasSynced() {
 				t.Error("not synced")
 			}
@@ -169,9 +168,7 @@ func TestPopWaits(t *testing.T) {
 		q, _ := newQueue()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := q.Pop(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorIs(t, q.Pop(ctx, nil), context.DeadlineExceeded)
 		go func() {
 			time.Sleep(time.Hour)
 			q.Add(thing{"a", 1})
@@ -213,9 +210,7 @@ func TestReplaceWhileProcessing(t *testing.T) {
 			q, k := newQueue()
 			tt.first(q)
 			_ = q.Pop(t.Context(), func(_ string, d deltas, _ bool) error { tt.then(q); apply(k, d); return nil })
-			if got := drain(t, q, k); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
+			assert.Equal(t, drain(t, q, k), tt.want)
 		})
 	}
 }
@@ -315,17 +310,11 @@ func TestFIFO(t *testing.T) {
 		q.Update(thing{"a", 2})
 		q.Delete(thing{"b", 2})
 		q.Delete(thing{"unknown", 1})
-		if q.Len() != 2 {
-			t.Errorf("%d wait", q.Len())
-		}
-		if got := pop() + pop() + pop(); got != "a2c1nothing" {
-			t.Error(got)
-		}
+		assert.Equalf(t, q.Len(), 2, "wait")
+		assert.Equal(t, pop()+pop()+pop(), "a2c1nothing")
 		q.Add(thing{"a", 3})
 		q.Replace([]thing{{"x", 1}, {"y", 1}}, "5")
-		if got := pop() + pop() + pop(); got != "x1y1nothing" {
-			t.Error(got)
-		}
+		assert.Equal(t, pop()+pop()+pop(), "x1y1nothing")
 		var consumers sync.WaitGroup
 		for range 2 {
 			consumers.Go(func() { pop() })
@@ -334,9 +323,7 @@ func TestFIFO(t *testing.T) {
 		q.Replace([]thing{{"x", 1}, {"y", 1}}, "6")
 		begin := time.Now()
 		consumers.Wait()
-		if time.Since(begin) != 0 {
-			t.Error("one of two waiting consumers was not woken")
-		}
+		assert.Equalf(t, time.Since(begin), 0, "one of two waiting consumers was not woken")
 	})
 }
 

@@ -2,7 +2,6 @@ package informer_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
@@ -72,9 +73,7 @@ func TestCatchUp(t *testing.T) {
 					time.Sleep(time.Minute)
 					before := fmt.Sprint(seen(inf))
 					do(w)
-					if now := fmt.Sprint(seen(inf)); now != before {
-						t.Fatalf("no lag: %s", now)
-					}
+					require.Equalf(t, fmt.Sprint(seen(inf)), before, "no lag")
 					begin := time.Now()
 					w.must(w.set.CatchUp(w.ctx))
 					want := map[string]string{}
@@ -141,9 +140,7 @@ func TestCatchUpWithRestoredServer(t *testing.T) {
 				w.server.SetRevision(1)
 				w.create(pod("restored"))
 				w.must(w.set.CatchUp(w.ctx))
-				if got := fmt.Sprint(seen(inf)); got != "map[default/restored:]" {
-					t.Errorf("got %s", got)
-				}
+				assert.Equal(t, fmt.Sprint(seen(inf)), "map[default/restored:]")
 			})
 		})
 	}
@@ -171,15 +168,11 @@ func TestCatchUpCost(t *testing.T) {
 			return false
 		}})
 		w.must(w.set.CatchUp(w.ctx))
-		if requests != 1 {
-			t.Errorf("%d requests where the copy is up to date", requests)
-		}
+		assert.Equalf(t, requests, 1, "requests where the copy is up to date")
 		w.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}) // a new revision
 		requests = 0
 		w.must(w.set.CatchUp(w.ctx))
-		if requests != 2 {
-			t.Errorf("%d requests for 1200 objects", requests)
-		}
+		assert.Equalf(t, requests, 2, "requests for 1200 objects")
 	})
 }
 
@@ -195,18 +188,14 @@ func TestCatchUpFails(t *testing.T) {
 			http.Error(rw, "broken", http.StatusInternalServerError)
 			return true
 		}})
-		if err := w.set.CatchUp(w.ctx); err == nil || !strings.Contains(err.Error(), "catch up with /v1, Kind=Pod") {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorContains(t, w.set.CatchUp(w.ctx), "catch up with /v1, Kind=Pod")
 		w.server.SetFaults(apitest.Faults{WatchLag: 100 * time.Hour})
 		w.server.CutWatches()
 		time.Sleep(time.Minute)
 		w.create(pod("a"))
 		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 		defer cancel()
-		if err := w.set.CatchUp(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorIs(t, w.set.CatchUp(ctx), context.DeadlineExceeded)
 		w.server.SetFaults(apitest.Faults{})
 		w.server.RemoveKind("pods")
 		w.must(w.set.CatchUp(w.ctx))

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
@@ -130,15 +131,11 @@ func TestCompactGarbled(t *testing.T) {
 		w.run()
 		w.must(w.set.WaitForSync(t.Context()))
 		w.expectCalls(h, "+good initial")
-		if all := inf.List(""); len(all) != 1 {
-			t.Errorf("list: %v", all)
-		}
+		assert.Lenf(t, inf.List(""), 1, "list")
 		if err := w.set.Client().Get(t.Context(), client.Key{Namespace: "default", Name: "bad"}, &odd{}); err == nil ||
 			!strings.Contains(err.Error(), "decode Odd") {
 			t.Errorf("get: %v", err)
 		}
-		if log := w.log.String(); !strings.Contains(log, "default/bad") {
-			t.Errorf("log: %s", log)
-		}
+		assert.Containsf(t, w.log.String(), "default/bad", "log")
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/randomtest"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
@@ -82,9 +83,7 @@ func waysOf[T any, P client.Pointer[T]](t *testing.T, c client.Client, gvk schem
 		go func() { ended <- informers.Run(ctx) }()
 		t.Cleanup(func() {
 			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, <-ended)
 		})
 		return informers.Client()
 	}

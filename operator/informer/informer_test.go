@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
@@ -63,13 +64,9 @@ func (w *fixture) run() {
 	go func() { done <- w.set.Run(w.ctx) }()
 	w.t.Cleanup(func() {
 		w.stop()
-		if err := <-done; err != nil {
-			w.t.Errorf("run: %v", err)
-		}
+		assert.NoErrorf(w.t, <-done, "run")
 		synctest.Wait() // wait for the server
-		if n := w.server.Watches(); n != 0 {
-			w.t.Errorf("%d watches are left", n)
-		}
+		assert.Equalf(w.t, w.server.Watches(), 0, "watches are left")
 	})
 }
 
@@ -160,9 +157,7 @@ func (r *recorder) take() string {
 func (w *fixture) expectCalls(r *recorder, want string) {
 	w.t.Helper()
 	synctest.Wait()
-	if got := r.take(); got != want {
-		w.t.Errorf("calls %q, want %q", got, want)
-	}
+	assert.Equalf(w.t, r.take(), want, "calls")
 }
 
 func pod(name string) *corev1.Pod {
@@ -223,9 +218,7 @@ func TestHandlers(t *testing.T) {
 		w.must(w.direct.Delete(w.ctx, b))
 		w.expectCalls(first, "-b")
 		w.expectCalls(second, "")
-		if n := w.server.Watches(); n != 1 {
-			t.Errorf("%d watches, want 1", n)
-		}
+		assert.Equalf(t, w.server.Watches(), 1, "watches")
 	})
 }
 
@@ -284,9 +277,7 @@ func TestRemoveFromWithin(t *testing.T) {
 		h.reg = w.handle(w.pods(), h)
 		w.run()
 		synctest.Wait()
-		if h.calls != 1 {
-			t.Errorf("%d calls, want 1", h.calls)
-		}
+		assert.Equalf(t, h.calls, 1, "calls")
 	})
 }
 
@@ -309,14 +300,10 @@ func TestEndsWithItsLastHandler(t *testing.T) {
 		synctest.Wait()
 		one.Remove()
 		synctest.Wait()
-		if n := w.server.Watches(); n != 1 {
-			t.Errorf("%d watches with one handler", n)
-		}
+		assert.Equalf(t, w.server.Watches(), 1, "watches with one handler")
 		two.Remove()
 		synctest.Wait()
-		if n := w.server.Watches(); n != 0 {
-			t.Errorf("%d watches with no handler", n)
-		}
+		assert.Equalf(t, w.server.Watches(), 0, "watches with no handler")
 		again := &recorder{}
 		w.handle(inf, again) // an ended informer starts again
 		w.expectCalls(again, "+a initial")
@@ -404,9 +391,7 @@ func TestMissedDeletes(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		lines := strings.Split(r.take(), ", ")
 		slices.Sort(lines)
-		if got := strings.Join(lines, ", "); got != "+b, -a stale, -b stale, ~c 9" {
-			t.Errorf("calls %s", got)
-		}
+		assert.Equalf(t, strings.Join(lines, ", "), "+b, -a stale, -b stale, ~c 9", "calls")
 		if log := w.log.String(); strings.Count(log, "level=WARN") != 1 ||
 			!strings.Contains(log, "can read Pod again") {
 			t.Errorf("log:\n%s", log)
@@ -425,9 +410,7 @@ func TestServersWithoutStreaming(t *testing.T) {
 		inf := w.pods()
 		w.run()
 		w.must(w.set.WaitForSync(t.Context()))
-		if n := len(inf.List("default")); n != 1200 {
-			t.Errorf("%d pods", n)
-		}
+		assert.Equalf(t, len(inf.List("default")), 1200, "pods")
 		w.create(pod("new"))
 		synctest.Wait()
 		if _, ok := inf.Get(client.Key{Namespace: "default", Name: "new"}); !ok {
@@ -560,9 +543,7 @@ func TestFormsAreSeparate(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if n := w.server.Watches(); n != 3 {
-			t.Errorf("%d watches, want 3", n)
-		}
+		assert.Equalf(t, w.server.Watches(), 3, "watches")
 	})
 }
 
@@ -590,12 +571,8 @@ func TestListers(t *testing.T) {
 		if on, err := pods.ByIndex("node", "node-1"); err != nil || len(on) != 2 {
 			t.Errorf("by index: %v, %v", on, err)
 		}
-		if odd := pods.List("default", labels.SelectorFromSet(labels.Set{"v": "1"})); len(odd) != 3 {
-			t.Errorf("odd: %v", odd)
-		}
-		if none := pods.List("other", nil); len(none) != 0 {
-			t.Errorf("none: %v", none)
-		}
+		assert.Lenf(t, pods.List("default", labels.SelectorFromSet(labels.Set{"v": "1"})), 3, "odd")
+		assert.Lenf(t, pods.List("other", nil), 0, "none")
 		if _, err := pods.ByIndex("nothing", ""); err == nil {
 			t.Error("no error for an unknown index")
 		}
@@ -662,9 +639,7 @@ func TestReadsWithoutRun(t *testing.T) {
 		get := func(opts ...client.GetOption) error {
 			return w.client.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, &corev1.Pod{}, opts...)
 		}
-		if err := get(); !errors.Is(err, informer.ErrNotRunning) {
-			t.Errorf("before: %v", err)
-		}
+		assert.ErrorIsf(t, get(), informer.ErrNotRunning, "before")
 		if err := get(client.Live); !apierrors.IsNotFound(err) {
 			t.Errorf("live: %v", err)
 		}

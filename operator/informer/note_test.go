@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/store"
 )
@@ -76,9 +77,7 @@ func TestNotes(t *testing.T) {
 			for _, step := range strings.Split(tt.steps, ", ") {
 				play(t, i, p, step)
 			}
-			if got := found(i); got != tt.want {
-				t.Errorf("found %s, want %s", got, tt.want)
-			}
+			assert.Equalf(t, found(i), tt.want, "found")
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
@@ -89,24 +90,16 @@ func TestReadsItsOwnWrites(t *testing.T) {
 			}
 
 			w.must(w.client.Update(w.ctx, labelled(a, "2")))
-			if v := w.get("a").Labels["v"]; v != "2" {
-				t.Errorf("after update: %s", v)
-			}
+			assert.Equalf(t, w.get("a").Labels["v"], "2", "after update")
 			patch := client.MergeFrom(a)
 			w.must(w.client.Patch(w.ctx, labelled(a, "3"), patch))
-			if v := w.get("a").Labels["v"]; v != "3" {
-				t.Errorf("after patch: %s", v)
-			}
+			assert.Equalf(t, w.get("a").Labels["v"], "3", "after patch")
 			w.must(w.client.Apply(w.ctx, labelled(pod("a"), "4")))
-			if v := w.get("a").Labels["v"]; v != "4" {
-				t.Errorf("after apply: %s", v)
-			}
+			assert.Equalf(t, w.get("a").Labels["v"], "4", "after apply")
 			a = w.get("a")
 			a.Status.Phase = corev1.PodRunning
 			w.must(w.client.Subresource("status").Update(w.ctx, a, nil))
-			if phase := w.get("a").Status.Phase; phase != corev1.PodRunning {
-				t.Errorf("after status: %s", phase)
-			}
+			assert.Equalf(t, w.get("a").Status.Phase, corev1.PodRunning, "after status")
 			w.must(w.client.Subresource("binding").Create(w.ctx, a, &corev1.Binding{}))
 			if w.get("a").Annotations["binding"] == "" {
 				t.Error("after a binding, whose response lacks the object")
@@ -144,9 +137,7 @@ func TestReadsItsOwnWrites(t *testing.T) {
 // isDrained fails the test if the overlay has entries left.
 func (w *fixture) isDrained() {
 	w.t.Helper()
-	if n := informer.Pending(w.set); n != 0 {
-		w.t.Errorf("%d entries are left over the copies", n)
-	}
+	assert.Equalf(w.t, informer.Pending(w.set), 0, "entries are left over the copies")
 }
 
 // Lists with each kind of selector include the client's own writes, although the informer lags
@@ -190,9 +181,7 @@ func TestListsHaveOwnWrites(t *testing.T) {
 			"live": {[]client.ListOption{client.Live}, "fresh old elsewhere"},
 		} {
 			w.atOnce(func() {
-				if got := w.names(tt.opts...); got != tt.want {
-					t.Errorf("%s: %q, want %q", name, got, tt.want)
-				}
+				assert.Equalf(t, w.names(tt.opts...), tt.want, "%s", name)
 			})
 		}
 		var names []string
@@ -200,17 +189,13 @@ func TestListsHaveOwnWrites(t *testing.T) {
 			w.must(err)
 			names = append(names, p.Name)
 		}
-		if got := strings.Join(names, " "); got != "fresh old elsewhere" {
-			t.Errorf("page by page: %s", got)
-		}
+		assert.Equalf(t, strings.Join(names, " "), "fresh old elsewhere", "page by page")
 		if _, err := client.List[corev1.Pod](w.ctx, w.client,
 			client.MatchingFields{"spec.nodName": "n1"}); !apierrors.IsBadRequest(err) {
 			t.Errorf("unknown field: %v", err)
 		}
 		time.Sleep(20 * time.Minute)
-		if got := w.names(); got != "fresh old elsewhere" {
-			t.Errorf("in the end: %s", got)
-		}
+		assert.Equalf(t, w.names(), "fresh old elsewhere", "in the end")
 		w.isDrained()
 	})
 }
@@ -273,9 +258,7 @@ func TestDeletesWithoutVersion(t *testing.T) {
 				}
 				w.create(cm())
 				time.Sleep(4 * time.Minute)
-				if err := get(); err != nil {
-					t.Errorf("another object with that name: %v", err)
-				}
+				assert.NoErrorf(t, get(), "another object with that name")
 				w.isDrained()
 			})
 		})
@@ -321,16 +304,12 @@ func TestDeleteAllOf(t *testing.T) {
 		if p := w.get("a"); p != nil {
 			t.Errorf("a is there: %v", p)
 		}
-		if got := w.names(); got != "held" {
-			t.Errorf("left: %s", got)
-		}
+		assert.Equalf(t, w.names(), "held", "left")
 		if p := w.get("held"); p == nil || p.DeletionTimestamp == nil {
 			t.Errorf("held is %v", p)
 		}
 		time.Sleep(20 * time.Minute)
-		if got := w.names(); got != "held" {
-			t.Errorf("left in the end: %s", got)
-		}
+		assert.Equalf(t, w.names(), "held", "left in the end")
 		w.isDrained()
 	})
 }
@@ -364,15 +343,11 @@ func TestOtherForms(t *testing.T) {
 		w.must(w.client.Create(w.ctx, labelled(pod("a"), "1")))
 		for _, obj := range []client.Object{u, m} {
 			w.must(w.client.Get(w.ctx, key, obj))
-			if obj.GetLabels()["v"] != "1" {
-				t.Errorf("%T: %v", obj, obj)
-			}
+			assert.Equalf(t, obj.GetLabels()["v"], "1", "%T: %v", obj, obj)
 		}
 		items := client.NewItems(u)
 		w.must(w.client.List(w.ctx, items))
-		if len(items.Items) != 1 {
-			t.Errorf("listed %v", items.Items)
-		}
+		assert.Lenf(t, items.Items, 1, "listed")
 		w.lag(10 * time.Millisecond)
 		w.must(w.client.Update(w.ctx, labelled(w.get("a"), "2")))
 		begin := time.Now()
@@ -398,18 +373,14 @@ func TestWritesOutOfScope(t *testing.T) {
 			w.must(w.client.Create(w.ctx, p))
 		}
 		w.atOnce(func() {
-			if got := w.names(); got != "in" {
-				t.Errorf("got %q", got)
-			}
+			assert.Equal(t, w.names(), "in")
 			if w.get("label") != nil || w.get("field") != nil || w.get("in") == nil {
 				t.Error("get ignores the scope")
 			}
 		})
 		w.must(w.client.Update(w.ctx, labelled(in, "3")))
 		for range 8 {
-			if got := w.names(); got != "" {
-				t.Errorf("got %q", got)
-			}
+			assert.Equal(t, w.names(), "")
 			time.Sleep(time.Minute)
 		}
 		w.isDrained()
@@ -442,9 +413,7 @@ func TestServerReadsKeepTheScope(t *testing.T) {
 			must(err)
 			names = append(names, obj.GetName())
 		}
-		if got := strings.Join(names, " "); got != "also in" {
-			t.Errorf("listed %s", got)
-		}
+		assert.Equalf(t, strings.Join(names, " "), "also in", "listed")
 		if err := w.client.Get(w.ctx, client.KeyOf(pod("out")), u); !apierrors.IsNotFound(err) {
 			t.Errorf("got %v", err)
 		}
@@ -475,9 +444,7 @@ func TestOpaqueVersions(t *testing.T) {
 		w.must(w.client.Update(w.ctx, a))
 		w.get("a")
 		w.names()
-		if reads != 2 {
-			t.Errorf("%d reads from the server, want 2", reads)
-		}
+		assert.Equalf(t, reads, 2, "reads from the server")
 	})
 }
 
@@ -496,9 +463,7 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 		if got := w.get("a"); got == nil || got.ResourceVersion != a.ResourceVersion {
 			t.Errorf("after the create: %v", got)
 		}
-		if got := w.names(); got != "a b" {
-			t.Errorf("listed %q", got)
-		}
+		assert.Equalf(t, w.names(), "a b", "listed")
 		w.must(w.client.Update(w.ctx, labelled(a, "2")))
 		if got := w.get("a"); got == nil || got.Labels["v"] != "2" {
 			t.Errorf("after the update: %v", got)
@@ -507,9 +472,7 @@ func TestServerWithOpaqueVersions(t *testing.T) {
 		if got := w.get("b"); got != nil {
 			t.Errorf("after the delete: %v", got)
 		}
-		if got := w.names(); got != "a" {
-			t.Errorf("listed %q", got)
-		}
+		assert.Equalf(t, w.names(), "a", "listed")
 		if n := strings.Count(w.log.String(), "are not numbers"); n != 1 {
 			t.Errorf("logged %d times:\n%s", n, w.log.String())
 		}
@@ -621,14 +584,10 @@ func TestTransformOfGivenObjects(t *testing.T) {
 		w.must(w.set.WaitForSync(t.Context()))
 		given := labelled(pod("a"), "1")
 		w.must(w.client.Create(t.Context(), given, client.WriteOptions{Given: true}))
-		if given.Labels["v"] != "1" {
-			t.Errorf("the object that was given away has become %v", given.Labels)
-		}
+		assert.Equalf(t, given.Labels["v"], "1", "the object that was given away has become %v", given.Labels)
 		got, err := client.Get[corev1.Pod](t.Context(), w.client, client.KeyOf(given))
 		w.must(err)
-		if got.Labels["v"] != "transformed" {
-			t.Errorf("a read returns %v", got.Labels)
-		}
+		assert.Equalf(t, got.Labels["v"], "transformed", "a read returns %v", got.Labels)
 	})
 }
 
@@ -653,9 +612,7 @@ func TestTransformRemovesTheScope(t *testing.T) {
 			w.must(w.client.Create(w.ctx, p))
 		}
 		w.atOnce(func() {
-			if got := w.names(); got != "in" {
-				t.Errorf("listed %q", got)
-			}
+			assert.Equalf(t, w.names(), "in", "listed")
 			if w.get("in") == nil || w.get("field") != nil {
 				t.Error("get ignores the scope")
 			}
@@ -683,9 +640,7 @@ func TestServerReadsAreTransformed(t *testing.T) {
 		items := client.NewItems(u)
 		w.must(w.client.List(w.ctx, items))
 		for _, obj := range append(items.Items, u) {
-			if obj.GetAnnotations()["transformed"] != "yes" {
-				t.Errorf("read %v", obj)
-			}
+			assert.Equalf(t, obj.GetAnnotations()["transformed"], "yes", "read %v", obj)
 		}
 	})
 }
@@ -735,9 +690,7 @@ func TestInformerShowsOwnWrites(t *testing.T) {
 					"all": {names(inf.List("")), "a2 d2"}, "namespace": {names(inf.List("default")), "a2"},
 					"old index": {index("1"), ""}, "index": {index("2"), "a2 d2"},
 				} {
-					if tt.got != tt.want {
-						t.Errorf("%s, %s: got %q, want %q", when, what, tt.got, tt.want)
-					}
+					assert.Equalf(t, tt.got, tt.want, "%s, %s", when, what)
 				}
 				for name, want := range map[string]bool{"a": true, "b": false, "c": false, "outside": false} {
 					obj, ok := inf.Get(client.Key{Namespace: "default", Name: name})

@@ -3,8 +3,6 @@ package informer_test
 import (
 	"errors"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +16,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
@@ -102,9 +101,7 @@ func TestHandlersFollowTheWatch(t *testing.T) {
 			t.Errorf("before the watch, the handler has %v, and a read %v", seen, w.get("a"))
 		}
 		time.Sleep(2 * time.Minute)
-		if seen := h.take(); !slices.Equal(seen, []string{"a"}) {
-			t.Errorf("the handler has %v", seen)
-		}
+		assert.Slicef(t, h.take(), []string{"a"}, "the handler")
 	})
 }
 
@@ -178,9 +175,7 @@ func TestRestartReadsEarlierWrites(t *testing.T) {
 		again.server = w.server
 		done := make(chan error, 1)
 		go func() { done <- again.set.Run(again.ctx) }()
-		if names := again.names(); !strings.Contains(names, "a") {
-			t.Errorf("after a restart: %q", names)
-		}
+		assert.Containsf(t, again.names(), "a", "after a restart")
 		again.stop()
 		w.must(<-done)
 	})

@@ -26,9 +26,7 @@ func TestRemove(t *testing.T) {
 		count := func(want int) {
 			t.Helper()
 			time.Sleep(time.Second)
-			if got := len(informers.Statuses()); got != want {
-				t.Fatalf("%d watches, want %d", got, want)
-			}
+			require.Equalf(t, len(informers.Statuses()), want, "watches")
 		}
 		read := func() {
 			t.Helper()

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
@@ -48,9 +49,7 @@ func TestStatuses(t *testing.T) {
 			for _, s := range w.set.Statuses() {
 				lines = append(lines, s.String())
 			}
-			if got := strings.Join(lines, "\n"); got != want {
-				t.Errorf("%s: got\n%s\nwant\n%s", when, got, want)
-			}
+			assert.Equalf(t, strings.Join(lines, "\n"), want, "%s", when)
 		}
 		check("not running", "Node: not synced yet\nPod: not synced yet")
 		w.server.SetFaults(forbid("list"))
@@ -67,9 +66,7 @@ func TestStatuses(t *testing.T) {
 		if !failing.Since.Equal(time.Now()) || !failing.Progress.IsZero() {
 			t.Errorf("failing since %v, progress %v", failing.Since, failing.Progress)
 		}
-		if log := w.log.String(); !strings.Contains(log, `the verb \"list\" on pods is missing`) {
-			t.Errorf("log:\n%s", log)
-		}
+		assert.Containsf(t, w.log.String(), `the verb \"list\" on pods is missing`, "log")
 
 		begin := time.Now()
 		time.Sleep(time.Hour)
@@ -136,9 +133,7 @@ func TestStatusOfBusyServer(t *testing.T) {
 						t.Errorf("requests at %v", asked)
 					}
 				}
-				if len(asked) != 3 {
-					t.Errorf("requests at %v", asked)
-				}
+				assert.Lenf(t, asked, 3, "requests at")
 				busy = false
 				mu.Unlock()
 				time.Sleep(time.Minute)
@@ -189,9 +184,7 @@ func TestMetadataForm(t *testing.T) {
 		meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 		w.must(w.client.Get(t.Context(), client.KeyOf(a), meta))
 		synctest.Wait()
-		if n := w.server.Watches(); n != 1 {
-			t.Errorf("%d watches", n)
-		}
+		assert.Equalf(t, w.server.Watches(), 1, "watches")
 		if s := w.set.Statuses(); len(s) != 1 || s[0].Form != informer.Metadata {
 			t.Errorf("statuses: %v", s)
 		}

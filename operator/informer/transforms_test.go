@@ -2,7 +2,6 @@ package informer_test
 
 import (
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
@@ -62,8 +62,6 @@ func TestTransformOfOneKind(t *testing.T) {
 			Transforms: map[client.Object]func(client.Object) client.Object{
 				&corev1.Pod{}: same, &corev1.Pod{ObjectMeta: meta}: same,
 			}})
-		if err == nil || !strings.Contains(err.Error(), "several transforms") {
-			t.Errorf("error %v", err)
-		}
+		assert.ErrorContains(t, err, "several transforms")
 	})
 }

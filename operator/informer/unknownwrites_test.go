@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
@@ -104,9 +105,7 @@ func lostResponses(t *testing.T, lose func(*http.Request) (*http.Response, error
 	}
 	want := func(names string) {
 		t.Helper()
-		if got := w.names(); got != names {
-			t.Errorf("the list has %q, want %q", got, names)
-		}
+		assert.Equalf(t, w.names(), names, "the list")
 	}
 	lost(func() error { return w.client.Create(w.ctx, pod("a")) })
 	if w.get("kept"); l.reads() != 0 {
@@ -118,18 +117,14 @@ func lostResponses(t *testing.T, lose func(*http.Request) (*http.Response, error
 			t.Error("the created pod is not found")
 		}
 	})
-	if l.reads() != 1 {
-		t.Errorf("%d reads were sent, want 1", l.reads())
-	}
+	assert.Equalf(t, l.reads(), 1, "reads were sent")
 	lost(func() error { return w.client.Delete(w.ctx, pod("gone")) })
 	if w.get("gone") != nil {
 		t.Error("the deleted pod is found")
 	}
 	want("a kept")
 	lost(func() error { return w.client.Update(w.ctx, labelled(pod("kept"), "1")) })
-	if got := w.get("kept").Labels["v"]; got != "1" {
-		t.Errorf("label %q", got)
-	}
+	assert.Equalf(t, w.get("kept").Labels["v"], "1", "label")
 	// an apply that was executed before does not count afterwards
 	p := labelled(pod("applied"), "1")
 	w.must(w.client.Apply(w.ctx, p))
@@ -140,9 +135,7 @@ func lostResponses(t *testing.T, lose func(*http.Request) (*http.Response, error
 	w.must(w.client.Apply(w.ctx, labelled(pod("applied"), "1")))
 	live := pod("applied")
 	w.must(w.direct.Get(w.ctx, client.KeyOf(live), live))
-	if live.Labels["v"] != "1" {
-		t.Errorf("after the apply the label is %q", live.Labels["v"])
-	}
+	assert.Equalf(t, live.Labels["v"], "1", "after the apply the label")
 	// without a name, the outcome is unknown for all objects of the kind until the watch has caught
 	// up
 	lost(func() error { return w.client.DeleteAllOf(w.ctx, &corev1.Pod{}, client.InNamespace("default")) })
@@ -172,9 +165,7 @@ func TestReadsAfterUnknownOutcome(t *testing.T) {
 			client.InNamespace("default")); !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("list: %v", err)
 		}
-		if got := w.names(client.InNamespace("elsewhere")); got != "" {
-			t.Errorf("another namespace has %q", got)
-		}
+		assert.Equalf(t, w.names(client.InNamespace("elsewhere")), "", "another namespace")
 		w.server.SetFaults(apitest.Faults{})
 		if w.get("a") == nil {
 			t.Error("the pod is not found")
@@ -186,9 +177,7 @@ func TestReadsAfterUnknownOutcome(t *testing.T) {
 		l.set(nil)
 		w.get("a")
 		w.names()
-		if l.reads() != 0 {
-			t.Errorf("%d reads were sent after a refused write", l.reads())
-		}
+		assert.Equalf(t, l.reads(), 0, "reads were sent after a refused write")
 	})
 }
 

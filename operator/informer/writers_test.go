@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/randomtest"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
@@ -127,9 +128,7 @@ func (w *fixture) compare(name, when string, want *corev1.Pod) {
 		w.t.Errorf("%s, %s: %v", name, when, err)
 		return
 	}
-	if identity(got) != identity(want) {
-		w.t.Errorf("%s, %s: got %s, want %s", name, when, identity(got), identity(want))
-	}
+	assert.Equalf(w.t, identity(got), identity(want), "%s, %s", name, when)
 	all, err := client.List[corev1.Pod](w.ctx, w.client)
 	if err != nil {
 		w.t.Errorf("%s, %s: %v", name, when, err)
@@ -139,9 +138,7 @@ func (w *fixture) compare(name, when string, want *corev1.Pod) {
 	if n := slices.IndexFunc(all, func(p *corev1.Pod) bool { return p.Name == name }); n >= 0 {
 		listed = all[n]
 	}
-	if identity(listed) != identity(want) {
-		w.t.Errorf("%s, %s: listed %s, want %s", name, when, identity(listed), identity(want))
-	}
+	assert.Equalf(w.t, identity(listed), identity(want), "%s, %s: listed", name, when)
 }
 
 // Two sets of informers that are late show the writes of one client.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/internal/boundedmap"
 )
 
@@ -33,9 +34,7 @@ func TestMap(t *testing.T) {
 		t.Errorf("gone too soon: %q", gone)
 	}
 	m.Set(6, "a")
-	if len(gone) != 3 {
-		t.Errorf("gone: %q", gone)
-	}
+	assert.Lenf(t, gone, 3, "gone")
 	m.Set(4, "b")
 	check("the third", map[int]string{3: "a", 4: "b", 5: "a", 6: "a"})
 	if got, want := m.Drop(func(k int) bool {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/randfill"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/internal/protodecode"
 )
@@ -269,9 +270,7 @@ func TestParts(t *testing.T) {
 		}
 		seen[&list.Items[0]] = true
 	}
-	if len(seen) != 4 {
-		t.Error("items are shared")
-	}
+	assert.Equalf(t, len(seen), 4, "items are shared")
 }
 
 // newPod returns the n-th of many similar Pods.

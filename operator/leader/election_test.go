@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
@@ -61,9 +61,7 @@ func (s *stage) lead(name string, finish time.Duration) func(context.Context) er
 }
 
 func (s *stage) begin(name string) {
-	if s.leading.Add(1) != 1 {
-		s.t.Errorf("%s leads at the same time as another", name)
-	}
+	assert.Equalf(s.t, s.leading.Add(1), 1, "%s leads at the same time as another", name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.order = append(s.order, name)
@@ -99,9 +97,7 @@ func TestHandOverOnRelease(t *testing.T) {
 		synctest.Wait()
 		b := s.enter(c, "b", 0)
 		time.Sleep(10 * time.Minute)
-		if s.leader() != "a" {
-			t.Fatalf("%q leads", s.leader())
-		}
+		require.Equalf(t, s.leader(), "a", "leads")
 		a.cancel()
 		time.Sleep(2 * time.Second)
 		if s.leader() != "a" {
@@ -139,13 +135,9 @@ func TestExpiry(t *testing.T) {
 		a := s.enter(c, "a", 0)
 		time.Sleep(19 * time.Second)
 		synctest.Wait()
-		if s.leader() != "" {
-			t.Errorf("%q leads too soon", s.leader())
-		}
+		assert.Equalf(t, s.leader(), "", "leads too soon")
 		time.Sleep(2 * time.Second)
-		if s.leader() != "a" {
-			t.Errorf("%q leads", s.leader())
-		}
+		assert.Equalf(t, s.leader(), "a", "leads")
 		a.cancel()
 		must(t, <-a.ended)
 	})
@@ -169,17 +161,13 @@ func TestCutOff(t *testing.T) {
 		time.Sleep(time.Minute)
 		down.Store(true)
 		begin := time.Now()
-		if err := <-a.ended; !errors.Is(err, leader.ErrLost) {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorIs(t, <-a.ended, leader.ErrLost)
 		if took := time.Since(begin); took > 10*time.Second {
 			t.Errorf("it led for %v", took)
 		}
 		down.Store(false)
 		time.Sleep(16 * time.Second)
-		if s.leader() != "b" {
-			t.Errorf("%q leads", s.leader())
-		}
+		assert.Equalf(t, s.leader(), "b", "leads")
 		b.cancel()
 		must(t, <-b.ended)
 	})
@@ -199,9 +187,7 @@ func TestDeposed(t *testing.T) {
 		label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
 		must(t, c.Patch(t.Context(), lease, label))
 		time.Sleep(time.Minute)
-		if s.leader() != "a" {
-			t.Fatal("a label of another client ended its term")
-		}
+		require.Equalf(t, s.leader(), "a", "a label of another client ended its term")
 		must(t, c.Delete(t.Context(), lease))
 		begin := time.Now()
 		if err := <-a.ended; !errors.Is(err, leader.ErrLost) || time.Since(begin) > 2*time.Second {
@@ -229,9 +215,7 @@ func TestWithoutWatch(t *testing.T) {
 		a.cancel()
 		must(t, <-a.ended)
 		time.Sleep(3 * time.Second)
-		if s.leader() != "b" {
-			t.Errorf("%q leads", s.leader())
-		}
+		assert.Equalf(t, s.leader(), "b", "leads")
 		b.cancel()
 		must(t, <-b.ended)
 	})
@@ -271,27 +255,19 @@ func TestWithClientGo(t *testing.T) {
 		time.Sleep(time.Second)
 		ours := s.enter(newClient(t, server), "ours", 0)
 		time.Sleep(time.Minute)
-		if s.leader() != "theirs" {
-			t.Fatalf("%q leads", s.leader())
-		}
+		require.Equalf(t, s.leader(), "theirs", "leads")
 		theirs.cancel()
 		<-theirs.ended
 		time.Sleep(time.Second)
-		if s.leader() != "ours" {
-			t.Errorf("%q leads after theirs", s.leader())
-		}
+		assert.Equalf(t, s.leader(), "ours", "leads after theirs")
 		again := clientGo("theirs again")
 		time.Sleep(time.Minute)
 		ours.cancel()
 		must(t, <-ours.ended)
 		time.Sleep(5 * time.Second) // it polls every two to four and a half seconds
-		if s.leader() != "theirs again" {
-			t.Errorf("%q leads after ours", s.leader())
-		}
+		assert.Equalf(t, s.leader(), "theirs again", "leads after ours")
 		again.cancel()
 		<-again.ended
-		if want := []string{"theirs", "ours", "theirs again"}; !slices.Equal(s.order, want) {
-			t.Errorf("got %q", s.order)
-		}
+		assert.Slice(t, s.order, []string{"theirs", "ours", "theirs again"})
 	})
 }

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/leader"
@@ -99,9 +100,7 @@ func TestLateAcquisition(t *testing.T) {
 			t.Errorf("it led until %v after its request", led)
 		}
 		time.Sleep(20 * time.Second) // b fails the test if a still leads
-		if s.leader() != "b" {
-			t.Errorf("%q leads", s.leader())
-		}
+		assert.Equalf(t, s.leader(), "b", "leads")
 		second.cancel()
 		must(t, <-second.ended)
 	})
@@ -140,14 +139,10 @@ func TestNotReleasedWhileWorking(t *testing.T) {
 		}()
 		time.Sleep(time.Minute)
 		cancel()
-		if err := <-ended; !errors.Is(err, leader.ErrStillWorking) {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorIs(t, <-ended, leader.ErrStillWorking)
 		lease, err := client.Get[coordinationv1.Lease](t.Context(), c, key)
 		must(t, err)
-		if *lease.Spec.HolderIdentity != "a" {
-			t.Errorf("it was released: %+v", lease.Spec)
-		}
+		assert.Equalf(t, *lease.Spec.HolderIdentity, "a", "it was released: %+v", lease.Spec)
 	})
 }
 
@@ -177,9 +172,7 @@ func TestDeletedLease(t *testing.T) {
 			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
 		<-first.ended
 		time.Sleep(16 * time.Second)
-		if s.leader() != "b" {
-			t.Errorf("%q leads", s.leader())
-		}
+		assert.Equalf(t, s.leader(), "b", "leads")
 		second.cancel()
 		must(t, <-second.ended)
 	})

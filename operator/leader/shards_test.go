@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
@@ -223,14 +224,10 @@ func TestShards(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		f.want("one", "c")
-		if left := len(f.server.Objects("leases")); left != 1 {
-			t.Errorf("%d Leases are left", left)
-		}
+		assert.Equalf(t, len(f.server.Objects("leases")), 1, "Leases are left")
 		c.cancel()
 		must(t, <-c.ended)
-		if left := len(f.server.Objects("leases")); left != 0 {
-			t.Errorf("%d Leases are left", left)
-		}
+		assert.Equalf(t, len(f.server.Objects("leases")), 0, "Leases are left")
 	})
 }
 
@@ -444,9 +441,7 @@ func TestShardsCatchUp(t *testing.T) {
 		}
 		end <- errors.New("not now")
 		<-begun
-		if n := mine(); n != 0 {
-			t.Errorf("%d objects after a failure", n)
-		}
+		assert.Equalf(t, mine(), 0, "objects after a failure")
 		end <- nil
 		for { // objects that change while it catches up are included
 			select {
@@ -476,9 +471,7 @@ func TestShardsCatchUp(t *testing.T) {
 			case <-time.After(time.Second):
 			}
 		}
-		if n := mine(); n != f.size {
-			t.Errorf("%d objects in the end", n)
-		}
+		assert.Equalf(t, mine(), f.size, "objects in the end")
 		cancel()
 		must(t, <-ended)
 	})

@@ -9,6 +9,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest/apiserver"
 	"kelson.dev/operator/leader"
@@ -41,17 +42,13 @@ func TestHandOverStory(t *testing.T) {
 		return func() error { cancel(); return <-ended }
 	}
 	stop := enter("first")
-	if name := <-leads; name != "first" {
-		t.Fatalf("%s leads", name)
-	}
+	require.Equalf(t, <-leads, "first", "leads")
 	for _, name := range []string{"second", "third", "fourth"} {
 		next := enter(name)
 		time.Sleep(100 * time.Millisecond) // time for it to start waiting
 		begin := time.Now()
 		must(t, stop())
-		if now := <-leads; now != name {
-			t.Fatalf("%s leads", now)
-		}
+		require.Equalf(t, <-leads, name, "leads")
 		took := time.Since(begin)
 		t.Logf("%s leads after %v", name, took)
 		if took > time.Second {

@@ -19,6 +19,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/manager"
 	"kelson.dev/operator/webhook"
@@ -92,9 +93,7 @@ func TestGivenCertificates(t *testing.T) {
 			}
 			cancel()
 			must(t, <-ended)
-			if requests := s.Requests(); len(requests) != 0 {
-				t.Errorf("the server got the requests %q", requests)
-			}
+			assert.Lenf(t, s.Requests(), 0, "the server got the requests")
 		})
 	}
 	t.Run("missing", func(t *testing.T) {
@@ -114,7 +113,5 @@ func TestGivenCertificates(t *testing.T) {
 // The operator's namespace is the namespace of its pod.
 func TestInClusterNamespace(t *testing.T) {
 	t.Setenv("POD_NAMESPACE", "tea")
-	if got := manager.InClusterNamespace(); got != "tea" {
-		t.Errorf("got %q", got)
-	}
+	assert.Equal(t, manager.InClusterNamespace(), "tea")
 }

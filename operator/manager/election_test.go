@@ -2,7 +2,6 @@ package manager_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
@@ -80,9 +80,7 @@ func TestOneReplicaLeads(t *testing.T) {
 		time.Sleep(time.Second)
 		b := startReplica(t, s, "b", nil)
 		time.Sleep(time.Minute)
-		if got := fmt.Sprint(a.seen(), b.seen()); got != "[one] []" {
-			t.Errorf("got %s", got)
-		}
+		assert.Equal(t, fmt.Sprint(a.seen(), b.seen()), "[one] []")
 		if _, body := get(t, b.HealthHandler(), "/readyz"); body != "ok" {
 			t.Errorf("the waiting replica is not ready: %s", body)
 		}
@@ -95,9 +93,7 @@ func TestOneReplicaLeads(t *testing.T) {
 		a.stop()
 		must(t, <-a.err)
 		synctest.Wait() // no time passes
-		if got := fmt.Sprint(b.seen()); got != "[one]" {
-			t.Errorf("after the hand-over: %s", got)
-		}
+		assert.Equalf(t, fmt.Sprint(b.seen()), "[one]", "after the hand-over")
 		b.stop()
 		must(t, <-b.err)
 	})
@@ -120,9 +116,7 @@ func TestLostElection(t *testing.T) {
 		time.Sleep(time.Minute)
 		must(t, a.LiveClient().Delete(t.Context(), leaseObject()))
 		lost := time.Now()
-		if err := <-a.err; !errors.Is(err, leader.ErrLost) {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorIs(t, <-a.err, leader.ErrLost)
 		if begun.IsZero() || ended.Sub(lost) > 2*time.Second {
 			t.Errorf("a reconcile continued for %v", ended.Sub(lost))
 		}
@@ -206,9 +200,7 @@ func TestMissingPermission(t *testing.T) {
 				t.Errorf("%s does not name the missing permission: %s", what, text)
 			}
 		}
-		if err := <-r.err; err == nil || !strings.Contains(err.Error(), "configmaps is missing") {
-			t.Errorf("it ended with %v", err)
-		}
+		assert.ErrorContainsf(t, <-r.err, "configmaps is missing", "it ended")
 	})
 }
 
@@ -258,9 +250,7 @@ func TestClusters(t *testing.T) {
 				}
 				got = append(got, name)
 			}
-			if strings.Join(got, " ") != want {
-				t.Errorf("got %q, want %q", got, want)
-			}
+			assert.Equalf(t, strings.Join(got, " "), want, "got %q", got)
 		}
 		if _, err := m.Engage("east", east.REST()); err == nil {
 			t.Error("two clusters have the same name")
@@ -360,9 +350,7 @@ func TestLeaseIsKeptWhileControllersWork(t *testing.T) {
 		b := startReplica(t, s, "b", nil)
 		time.Sleep(time.Second)
 		a.stop()
-		if err := <-a.err; !errors.Is(err, leader.ErrStillWorking) {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorIs(t, <-a.err, leader.ErrStillWorking)
 		<-b.Elected()
 		if !ended.Load() {
 			t.Error("another replica leads while a reconcile runs")
@@ -390,9 +378,7 @@ func TestLeaseIsKeptAfterACanceledReconcile(t *testing.T) {
 		b := startReplica(t, s, "b", nil)
 		time.Sleep(time.Second)
 		a.stop()
-		if err := <-a.err; !errors.Is(err, leader.ErrStillWorking) {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorIs(t, <-a.err, leader.ErrStillWorking)
 		stopped := time.Now()
 		<-b.Elected()
 		if took := time.Since(stopped); took < 5*time.Second {

@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/internal/apitest"
@@ -189,12 +190,8 @@ func TestDisengage(t *testing.T) {
 
 		began := time.Now()
 		must(t, f.Disengage("east"))
-		if took := time.Since(began); took != 0 {
-			t.Errorf("it took %v", took)
-		}
-		if err := f.Disengage("east"); !errors.Is(err, manager.ErrClusterNotFound) {
-			t.Errorf("the second time: %v", err)
-		}
+		assert.Equalf(t, time.Since(began), 0, "it took")
+		assert.ErrorIsf(t, f.Disengage("east"), manager.ErrClusterNotFound, "the second time")
 		if _, err := f.Cluster("east"); !errors.Is(err, manager.ErrClusterNotFound) {
 			t.Errorf("a disengaged cluster is found: %v", err)
 		}
@@ -217,33 +214,25 @@ func TestDisengage(t *testing.T) {
 			t.Errorf("%+v is in the queue: interrupted reconciles must not be retried", s)
 		}
 		failing := reconcile.Request{Cluster: "east", NamespacedName: client.Key{Namespace: "default", Name: "failing"}}
-		if n := f.controller.Queue().NumRequeues(failing); n != 0 {
-			t.Errorf("%d failures are remembered", n)
-		}
+		assert.Equalf(t, f.controller.Queue().NumRequeues(failing), 0, "failures are remembered")
 		_, body := get(t, f.MetricsHandler(), "/metrics")
 		for host, want := range map[string]bool{"east": false, "west": true, "own": true} {
 			if strings.Contains(body, `host="`+host+`"`) != want {
 				t.Errorf("metrics of %s: %v, want %v\n%s", host, !want, want, body)
 			}
 		}
-		if got := f.log.with("level=ERROR", "cluster=east", "disengaged"); len(got) != 0 {
-			t.Errorf("unexpected log: %q", got)
-		}
+		assert.Lenf(t, f.log.with("level=ERROR", "cluster=east", "disengaged"), 0, "unexpected log")
 
 		// The other clusters continue.
 		must(t, newClient(t, east).Create(t.Context(), configMap("unseen")))
 		must(t, newClient(t, west).Create(t.Context(), configMap("seen")))
 		time.Sleep(time.Second)
-		if got := f.visits(); !slices.Equal(got, []string{"west:seen"}) {
-			t.Errorf("got %q", got)
-		}
+		assert.Slice(t, f.visits(), []string{"west:seen"})
 		// Later requests for the cluster are dropped.
 		f.controller.Queue().Add(reconcile.Request{Cluster: "east",
 			NamespacedName: client.Key{Namespace: "default", Name: "a"}}, controller.Why("test"))
 		time.Sleep(time.Second)
-		if got := f.visits(); len(got) != 0 {
-			t.Errorf("got %q", got)
-		}
+		assert.Len(t, f.visits(), 0)
 		if got := f.log.with("cluster=east", "request dropped"); len(got) != 1 ||
 			!strings.Contains(got[0], "level=DEBUG") {
 			t.Errorf("it was logged as %q", got)
@@ -322,12 +311,8 @@ func TestEngageAgain(t *testing.T) {
 		must(t, err)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := f.visits(); !slices.Equal(got, []string{"east:a", "east:a"}) {
-			t.Errorf("got %q", got)
-		}
-		if !slices.Equal(slow, []string{"0", "1"}) {
-			t.Errorf("running reconciles read from %q", slow)
-		}
+		assert.Slice(t, f.visits(), []string{"east:a", "east:a"})
+		assert.Slicef(t, slow, []string{"0", "1"}, "running reconciles read from")
 		for n, s := range servers {
 			if got := s.Requests(); !slices.Equal(got[2:], []string{"PUT /api/v1/namespaces/default/configmaps/slow"}) {
 				t.Errorf("server %d got the requests %q", n, got)
@@ -336,9 +321,7 @@ func TestEngageAgain(t *testing.T) {
 		if s := f.controller.Queue().Stats(); s.Waiting != 1 {
 			t.Errorf("%+v is in the queue, want the requests of the second cluster", s)
 		}
-		if got := f.log.with("level=ERROR"); len(got) != 0 {
-			t.Errorf("%q", got)
-		}
+		assert.Len(t, f.log.with("level=ERROR"), 0)
 	})
 }
 
@@ -377,9 +360,7 @@ func TestDisengageUnresponsiveCluster(t *testing.T) {
 		began := time.Now()
 		must(t, f.Disengage("early"))
 		must(t, f.Disengage("late"))
-		if took := time.Since(began); took != 0 {
-			t.Errorf("it took %v", took)
-		}
+		assert.Equalf(t, time.Since(began), 0, "it took")
 		if code, body := f.ready(t); code != 200 {
 			t.Errorf("%d %s", code, body)
 		}
@@ -415,9 +396,7 @@ func TestEngageFails(t *testing.T) {
 		f.visits() // the first request of OnCluster was not refused
 		must(t, newClient(t, early).Create(t.Context(), configMap("b")))
 		time.Sleep(time.Second)
-		if got := f.visits(); len(got) != 0 {
-			t.Errorf("got %q", got)
-		}
+		assert.Len(t, f.visits(), 0)
 		if code, body := f.ready(t); code != 200 || strings.Contains(body, "refused") {
 			t.Errorf("%d %s", code, body)
 		}
@@ -428,9 +407,7 @@ func TestEngageFails(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"", "refused", "never"} {
-			if err := f.Disengage(name); !errors.Is(err, manager.ErrClusterNotFound) {
-				t.Errorf("disengage %q: %v", name, err)
-			}
+			assert.ErrorIsf(t, f.Disengage(name), manager.ErrClusterNotFound, "disengage %q", name)
 		}
 	})
 }
@@ -475,9 +452,7 @@ func TestConcurrentEngagements(t *testing.T) {
 				_, err := f.Engage("cluster0", hosted(newServer(t, "a", "later"), "cluster0"))
 				must(t, err)
 				time.Sleep(time.Second)
-				if got := f.visits(); !slices.Equal(got, []string{"cluster0:a"}) {
-					t.Errorf("seed %d: got %q", seed, got)
-				}
+				assert.Slicef(t, f.visits(), []string{"cluster0:a"}, "seed %d", seed)
 			}
 			stop()
 			hands.Wait()
@@ -502,9 +477,7 @@ func TestDisengageWithoutLeading(t *testing.T) {
 			t.Errorf("%d requests wait, want 2", n)
 		}
 		must(t, f.Disengage("east"))
-		if n := f.controller.Queue().Len(); n != 0 {
-			t.Errorf("%d requests wait, want none", n)
-		}
+		assert.Equalf(t, f.controller.Queue().Len(), 0, "requests wait")
 		_, err = f.Engage("east", hosted(newServer(t, "c"), "east"))
 		must(t, err)
 		time.Sleep(time.Second)
@@ -512,9 +485,7 @@ func TestDisengageWithoutLeading(t *testing.T) {
 		must(t, <-first.err)
 		<-f.Elected()
 		time.Sleep(time.Second)
-		if got := f.visits(); !slices.Equal(got, []string{"east:c"}) {
-			t.Errorf("got %q", got)
-		}
+		assert.Slice(t, f.visits(), []string{"east:c"})
 		stop()
 	})
 }

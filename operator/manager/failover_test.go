@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/internal/apitest"
@@ -121,9 +122,7 @@ func TestFailoverReadsEarlierWrites(t *testing.T) {
 				must(t, stopA())
 				<-b.Elected()
 				time.Sleep(2 * time.Minute)
-				if pods := s.Objects("pods"); len(pods) != 1 {
-					t.Errorf("%d children: %v", len(pods), pods)
-				}
+				assert.Lenf(t, s.Objects("pods"), 1, "children")
 				must(t, stopB())
 			})
 		})
@@ -287,15 +286,11 @@ func failoverOfClusters(t *testing.T, cut bool) {
 	}
 	must(t, b.LiveClient().Create(t.Context(), configMap("hub")))
 	time.Sleep(time.Minute)
-	if got := children(hub); got != "hub" {
-		t.Errorf("while the member is away, the hub has children of %q", got)
-	}
+	assert.Equalf(t, children(hub), "hub", "while the member is away, the hub has children")
 	link.cut.Store(false)
 	must(t, direct.Create(t.Context(), configMap("two")))
 	time.Sleep(2 * time.Minute)
-	if got := children(east); got != "one two" {
-		t.Errorf("the member has children of %q", got)
-	}
+	assert.Equalf(t, children(east), "one two", "the member has children")
 	must(t, stopB())
 }
 
@@ -359,9 +354,7 @@ func TestShardsThatCannotStop(t *testing.T) {
 			if took := (<-cancelled).Sub(begin); took > 10*time.Second {
 				t.Errorf("its reconcile continued for %v", took)
 			}
-			if err := <-ended; !errors.Is(err, leader.ErrLost) {
-				t.Errorf("got %v", err)
-			}
+			assert.ErrorIs(t, <-ended, leader.ErrLost)
 		})
 	})
 	t.Run("stuck", func(t *testing.T) {
@@ -376,12 +369,8 @@ func TestShardsThatCannotStop(t *testing.T) {
 			must(t, m.LiveClient().Create(t.Context(), configMap("one")))
 			time.Sleep(time.Minute)
 			stop()
-			if err := <-ended; !errors.Is(err, leader.ErrStillWorking) {
-				t.Errorf("got %v", err)
-			}
-			if len(s.Objects("leases")) != 1 {
-				t.Error("the Lease was released")
-			}
+			assert.ErrorIs(t, <-ended, leader.ErrStillWorking)
+			assert.Equalf(t, len(s.Objects("leases")), 1, "the Lease was released")
 			close(end)
 		})
 	})

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
@@ -76,9 +76,7 @@ func TestPartsRunUntilLastReconcileEnds(t *testing.T) {
 					return reconcile.Result{}, nil
 				}
 				cm.Data = map[string]string{"a": "b"}
-				if err := m.Client().Update(ctx, cm); err != nil {
-					t.Errorf("write at the end: %v", err)
-				}
+				assert.NoErrorf(t, m.Client().Update(ctx, cm), "write at the end")
 				m.Recorder("test").Event(cm, "Normal", "Last", "at the end")
 				note("reconciled")
 				return reconcile.Result{}, nil
@@ -87,12 +85,8 @@ func TestPartsRunUntilLastReconcileEnds(t *testing.T) {
 		must(t, err)
 		must(t, m.LiveClient().Create(ctx, configMap("a")))
 		must(t, m.Run(ctx))
-		if want := []string{"start runnable", "stop runnable", "reconciled"}; !slices.Equal(order, want) {
-			t.Errorf("got %q, want %q", order, want)
-		}
-		if events := s.Objects("events"); len(events) != 1 {
-			t.Errorf("the last event is missing: %v", events)
-		}
+		assert.Slice(t, order, []string{"start runnable", "stop runnable", "reconciled"})
+		assert.Lenf(t, s.Objects("events"), 1, "the last event is missing")
 		if err := m.Run(t.Context()); err == nil {
 			t.Error("it ran twice")
 		}
@@ -244,9 +238,7 @@ func TestMetrics(t *testing.T) {
 // An invalid address of the probes is an error of Run.
 func TestServers(t *testing.T) {
 	m, _ := newManager(t, manager.Config{MetricsAddress: "127.0.0.1:0", HealthAddress: "not an address"})
-	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "serve health probes") {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorContains(t, m.Run(t.Context()), "serve health probes")
 }
 
 var must = require.NoError
@@ -259,9 +251,7 @@ func TestControllerNames(t *testing.T) {
 		must(t, m.AddController(controller.Config{Name: "a", Reconciler: reconcile.Func(nil)}))
 		must(t, m.AddController(controller.Config{Name: "b", Reconciler: reconcile.Func(nil)}))
 		err := m.AddController(controller.Config{Name: "a", Reconciler: reconcile.Func(nil)})
-		if err == nil || !strings.Contains(err.Error(), `already has a controller named "a"`) {
-			t.Errorf("got %v", err)
-		}
+		assert.ErrorContains(t, err, `already has a controller named "a"`)
 		if code, body := get(t, m.MetricsHandler(), "/metrics"); code != 200 {
 			t.Errorf("/metrics answers %d %s", code, body)
 		}

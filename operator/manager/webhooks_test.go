@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/manager"
@@ -116,9 +117,7 @@ func TestWebhooksThatDoNotStart(t *testing.T) {
 		m.Add(manager.OnEveryReplica(started("other work")))
 		_, err := m.Informers().For(configMap("a"))
 		must(t, err)
-		if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
+		assert.ErrorContains(t, m.Run(t.Context()), want)
 		select {
 		case <-m.Elected():
 			t.Error("the replica leads")

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
@@ -67,9 +68,7 @@ func TestForms(t *testing.T) {
 					t.Errorf("own write: %v %+v", err, read)
 				}
 			}
-			if err := c.Delete(ctx, made); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, c.Delete(ctx, made))
 			if _, err := client.Get[corev1.ConfigMap](ctx, c, client.KeyOf(made)); !apierrors.IsNotFound(err) {
 				t.Errorf("own deletion: %v", err)
 			}

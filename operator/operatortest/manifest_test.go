@@ -4,12 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/operatortest/manifest"
 )
@@ -44,9 +44,7 @@ func TestRead(t *testing.T) {
 	for _, m := range got {
 		names = append(names, m.Object.GetName())
 	}
-	if strings.Join(names, " ") != "a1 a2 b c d" {
-		t.Errorf("read %v", names)
-	}
+	assert.Equalf(t, strings.Join(names, " "), "a1 a2 b c d", "read %v", names)
 }
 
 func TestReadRefuses(t *testing.T) {
@@ -89,9 +87,7 @@ func TestManifestRBAC(t *testing.T) {
 			for _, s := range subjects {
 				namespaces = append(namespaces, s.(map[string]any)["namespace"])
 			}
-			if want := []any{"system", "other", nil}; !slices.Equal(namespaces, want) {
-				t.Errorf("the subjects have the namespaces %v, want %v", namespaces, want)
-			}
+			assert.Slicef(t, namespaces, []any{"system", "other", nil}, "the subjects have the namespaces")
 		}
 		kinds = append(kinds, strings.TrimPrefix(m.Object.GetNamespace()+"/"+m.Object.GetKind()+"/"+m.Object.GetName(),
 			"/"))
@@ -99,9 +95,7 @@ func TestManifestRBAC(t *testing.T) {
 	if want := "Namespace/system system/ServiceAccount/a system/Role/r kube-system/Role/r system/RoleBinding/none ClusterRole/none"; strings.Join(kinds, " ") != want {
 		t.Errorf("got %v, want %s", kinds, want)
 	}
-	if want := "system:serviceaccount:system:a"; user != want {
-		t.Errorf("the user is %s, want %s", user, want)
-	}
+	assert.Equalf(t, user, "system:serviceaccount:system:a", "the user")
 	for _, accounts := range []string{configMapOfManifest("none"),
 		account + "---\n" + strings.ReplaceAll(account, "name: a", "name: b")} {
 		dir := write(t, map[string]string{"a.yaml": accounts})

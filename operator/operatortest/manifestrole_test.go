@@ -2,9 +2,9 @@ package operatortest_test
 
 import (
 	"errors"
-	"slices"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/operatortest/manifest"
 )
@@ -37,9 +37,7 @@ rules: []
 		"ClusterRole  manager-role", "ClusterRoleBinding  operatortest:manager-role",
 		"Namespace  shop", "Role shop manager-role", "RoleBinding shop operatortest:manager-role",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q\nwant %q", got, want)
-	}
+	assert.Slice(t, got, want)
 	if _, err := manifest.Role(dir + "/other.yaml"); !errors.Is(err, manifest.ErrNoRoles) {
 		t.Errorf("without roles: %v", err)
 	}

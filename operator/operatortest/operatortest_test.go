@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/operatortest"
@@ -88,9 +89,7 @@ func TestEnv(t *testing.T) {
 	b.Namespace = "default"
 	env.Eventually(t, time.Minute, func() bool { return env.Client().Get(t.Context(), client.KeyOf(b), b) == nil })
 	env.Get(t, b)
-	if b.Data["v"] != "1" {
-		t.Errorf("b is %v", b.Data)
-	}
+	assert.Equalf(t, b.Data["v"], "1", "b is %v", b.Data)
 	argo := ship("argo", 2)
 	env.Create(t, argo)
 	if argo.GetNamespace() != "default" || argo.GetUID() == "" {
@@ -123,9 +122,7 @@ func TestFork(t *testing.T) {
 				env.Get(t, argo)
 				env.Create(t, ship("only-here", 1))
 				again := env.Fork(t)
-				if err := again.Client().Delete(t.Context(), argo); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, again.Client().Delete(t.Context(), argo))
 				env.Get(t, argo)
 			})
 		}
@@ -202,9 +199,7 @@ func TestKubeconfig(t *testing.T) {
 	require.NoError(t, err)
 	c, err := client.New(client.Config{REST: config})
 	require.NoError(t, err)
-	if err := c.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, configMap("a", "")); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, c.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, configMap("a", "")))
 }
 
 // failing records the failures of a test.

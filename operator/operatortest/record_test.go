@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/operatortest/record"
 )
@@ -77,9 +78,7 @@ func TestWrap(t *testing.T) {
 		t.Error("without roles, the operator does not have an administrator's rights")
 	}
 	for range 2 {
-		if body := send(config, http.MethodGet, "/api/v1/pods"); body != rbac {
-			t.Errorf("the body of a refusal is %q", body)
-		}
+		assert.Equalf(t, send(config, http.MethodGet, "/api/v1/pods"), rbac, "the body of a refusal")
 		send(config, http.MethodPost, "/api/v1/namespaces/a/secrets")
 		send(config, http.MethodPut, "/apis/apps/v1/namespaces/a/deployments/d/status")
 		send(config, http.MethodGet, "/metrics")

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -49,9 +50,7 @@ func TestWebhooks(t *testing.T) {
 		}
 		given := configMap("given", "")
 		env.Create(t, given)
-		if given.Data["v"] != "default" {
-			t.Errorf("data %v, want the default", given.Data)
-		}
+		assert.Equalf(t, given.Data["v"], "default", "data %v, want the default", given.Data)
 	}
 	env := operatortest.New(t, operatortest.Webhooks(), run)
 	check(env)

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/reconcile"
@@ -33,9 +34,7 @@ func TestSaveStatus(t *testing.T) {
 	_, err := f.run(t, step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
 		b.Status.DesiredHealthy = 7
 		must(t, reconcile.SaveStatus(ctx, b))
-		if got := f.budget(t).Status.DesiredHealthy; got != 7 {
-			t.Errorf("after SaveStatus, the server has %d", got)
-		}
+		assert.Equalf(t, f.budget(t).Status.DesiredHealthy, 7, "after SaveStatus, the server")
 		must(t, reconcile.SaveStatus(ctx, b)) // nothing to write
 		b.Status.CurrentHealthy = 3
 		return reconcile.Result{}, nil
@@ -171,10 +170,7 @@ func TestSaveStatusOfOtherObjects(t *testing.T) {
 		t.Errorf("outside of a reconcile: %v", err)
 	}
 	_, err := f.run(t, step(func(ctx context.Context, b *budget) (reconcile.Result, error) {
-		if err := reconcile.SaveStatus(ctx, b.DeepCopy()); err == nil ||
-			!strings.Contains(err.Error(), "not the object") {
-			t.Errorf("a copy: %v", err)
-		}
+		assert.ErrorContainsf(t, reconcile.SaveStatus(ctx, b.DeepCopy()), "not the object", "a copy")
 		return reconcile.Result{}, nil
 	}))
 	must(t, err)

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/reconcile"
@@ -42,9 +43,7 @@ func TestPrivateCopy(t *testing.T) {
 				}
 				return reconcile.Result{}, nil
 			}))
-			if (err != nil) != fails {
-				t.Errorf("got %v", err)
-			}
+			assert.Equalf(t, err != nil, fails, "got %v", err)
 			again, err := client.Get[budget](t.Context(), f.client, request.NamespacedName)
 			must(t, err)
 			inf, err := informers.For(&budget{})

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/reconcile"
 )
@@ -85,9 +86,7 @@ func TestWarningAboutUnwrittenEdits(t *testing.T) {
 		must(t, err)
 		_, err = adapted.Reconcile(reconcile.WithLog(t.Context(), slog.New(slog.NewTextHandler(&log, nil))), request)
 		must(t, err)
-		if !strings.Contains(log.String(), "fields=spec") {
-			t.Errorf("got %s", log.String())
-		}
+		assert.Contains(t, log.String(), "fields=spec")
 	})
 }
 

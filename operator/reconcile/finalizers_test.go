@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/reconcile"
 )
 
@@ -21,7 +22,5 @@ func TestFinalizers(t *testing.T) {
 		!slices.Equal(pod.Finalizers, []string{"b", "c"}) {
 		t.Errorf("got %v", pod.Finalizers)
 	}
-	if !slices.Equal(shared, []string{"a", "b", "a"}) {
-		t.Errorf("a shared slice was changed: %v", shared)
-	}
+	assert.Slicef(t, shared, []string{"a", "b", "a"}, "a shared slice was changed")
 }

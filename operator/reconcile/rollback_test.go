@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
@@ -231,9 +231,7 @@ func TestRolledBackOperator(t *testing.T) {
 				must(t, err)
 				var got any
 				must(t, json.Unmarshal(data, &got))
-				if !reflect.DeepEqual(got, want) {
-					t.Errorf("the status is\n%s, want\n%s", data, tt.want)
-				}
+				assert.Deepf(t, got, want, "the status is\n%s, want\n%s", data, tt.want)
 				how := tt.sent
 				if transformed {
 					how = "PATCH json-patch"
@@ -300,9 +298,7 @@ func TestRebasedStatusPatch(t *testing.T) {
 	}
 	want := fmt.Sprintf(`[{"op":"add","path":"/metadata/resourceVersion","value":%q},{"op":"add","path":"/status","value":{"lamps":[{"lit":true,"name":"a","watts":60}]}}]`, u.GetResourceVersion())
 	must(t, run())
-	if !slices.Equal(documents, []string{want}) {
-		t.Errorf("sent %q", documents)
-	}
+	assert.Slicef(t, documents, []string{want}, "sent")
 	forbidden = true
 	must(t, run())
 	if !slices.Equal(documents, []string{fmt.Sprintf(`{"metadata":{"resourceVersion":%q}}`, u.GetResourceVersion()),

@@ -3,13 +3,13 @@ package reconcile_test
 import (
 	"context"
 	"net/http"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/reconcile"
@@ -44,9 +44,7 @@ func TestFieldsAreCheckedOnce(t *testing.T) {
 			checks = nil
 			_, err := r.Reconcile(t.Context(), request)
 			must(t, err)
-			if !slices.Equal(checks, want) {
-				t.Errorf("%s: %q, want %q", when, checks, want)
-			}
+			assert.Slicef(t, checks, want, "%s", when)
 		}
 		run("first", "") // with observedGeneration
 		run("another", "")

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
@@ -140,15 +141,11 @@ func TestStatusThatTheReconcilerWrote(t *testing.T) {
 	})
 	_, err := f.run(t, do)
 	must(t, err)
-	if n := f.statusWrites(); n != 1 {
-		t.Errorf("%d writes of the status, want 1", n)
-	}
+	assert.Equalf(t, f.statusWrites(), 1, "writes of the status")
 	later = 3
 	_, err = f.run(t, do)
 	must(t, err)
-	if n := f.statusWrites(); n != 3 {
-		t.Errorf("%d writes of the status, want 3", n)
-	}
+	assert.Equalf(t, f.statusWrites(), 3, "writes of the status")
 	if b := f.budget(t); b.Status.CurrentHealthy != 2 || b.Status.DesiredHealthy != 3 {
 		t.Errorf("the status is %+v", b.Status)
 	}
@@ -288,9 +285,7 @@ func TestFinalizer(t *testing.T) {
 	if result, err := f.run(t, r); err != nil || result.RequeueAfter != -time.Second {
 		t.Errorf("got %v, %v", result, err)
 	}
-	if n := f.budget(t).Status.CurrentHealthy; n != 4 {
-		t.Errorf("the status written while finalizing is %d", n)
-	}
+	assert.Equalf(t, f.budget(t).Status.CurrentHealthy, 4, "the status written while finalizing")
 	_, err := f.run(t, r)
 	must(t, err)
 	if left := f.Objects(budgets.Plural); len(left) > 0 {
@@ -300,17 +295,13 @@ func TestFinalizer(t *testing.T) {
 	must(t, err)
 	want := []string{"reconcile [example.com/budget]", "reconcile [example.com/budget]", "finalize", "finalize",
 		"finalize", "finalize"}
-	if !slices.Equal(steps, want) {
-		t.Errorf("got %q, want %q", steps, want)
-	}
+	assert.Slice(t, steps, want)
 }
 
 // A reconciler with Finalize needs the name of its finalizer.
 func TestFinalizerNeedsName(t *testing.T) {
 	_, err := reconcile.For[budget](finalizing{}, reconcile.TypedConfig{})
-	if err == nil || !strings.Contains(err.Error(), "needs the name of a finalizer") {
-		t.Errorf("got %v", err)
-	}
+	assert.ErrorContains(t, err, "needs the name of a finalizer")
 }
 
 // An invalid object gets one condition and one Event, and the next success resets the condition.
@@ -330,12 +321,8 @@ func TestInvalidIsCondition(t *testing.T) {
 		c.Message != "spec.minAvailable: too many" {
 		t.Errorf("the condition is %+v", c)
 	}
-	if n := f.statusWrites(); n != 1 {
-		t.Errorf("%d writes", n)
-	}
-	if want := []string{"Warning Invalid spec.minAvailable: too many"}; !slices.Equal(f.events, want) {
-		t.Errorf("events %q", f.events)
-	}
+	assert.Equalf(t, f.statusWrites(), 1, "writes")
+	assert.Slicef(t, f.events, []string{"Warning Invalid spec.minAvailable: too many"}, "events")
 	if reconcile.IsTrue(f.budget(t), reconcile.ConditionAccepted) {
 		t.Error("the object is accepted")
 	}
@@ -383,9 +370,7 @@ func TestStatusConflicts(t *testing.T) {
 	}
 	_, err := f.run(t, do)
 	must(t, err)
-	if n := f.budget(t).Status.CurrentHealthy; n != 1 {
-		t.Errorf("the status is %d", n)
-	}
+	assert.Equalf(t, f.budget(t).Status.CurrentHealthy, 1, "the status")
 }
 
 type dynamic func(*unstructured.Unstructured)

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/internal/apitest"
@@ -54,9 +55,7 @@ func TestTerminalWithStatusThatCannotBeWritten(t *testing.T) {
 				if !reconcile.IsTerminal(err) {
 					t.Errorf("got %v", err)
 				}
-				if n := f.budget(t).Status.CurrentHealthy; n != 1 {
-					t.Errorf("the status is %d", n)
-				}
+				assert.Equalf(t, f.budget(t).Status.CurrentHealthy, 1, "the status")
 			})
 		}
 	}
@@ -104,9 +103,7 @@ func TestIsConflict(t *testing.T) {
 			false},
 		"terminal": {reconcile.Terminal(conflict), true},
 	} {
-		if got := reconcile.IsConflict(tt.err); got != tt.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		assert.Equalf(t, reconcile.IsConflict(tt.err), tt.want, "%s", name)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"kelson.dev/internal/assert"
 )
 
 // script is a source with predefined results: each call returns the next one. It records calls with
@@ -93,9 +95,7 @@ func reflect(t *testing.T, lasts time.Duration, cfg Config[object], answers ...a
 	cfg.Source, cfg.Sink = source, into
 	ctx, cancel := context.WithTimeout(t.Context(), lasts)
 	defer cancel()
-	if err := New(cfg).Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("run: %v", err)
-	}
+	assert.ErrorIsf(t, New(cfg).Run(ctx), context.DeadlineExceeded, "run")
 	return strings.Join(source.calls, ", "), strings.Join(into.lines, ", ")
 }
 
@@ -157,12 +157,8 @@ func TestDriver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				calls, lines := reflect(t, time.Minute, Config[object]{}, tt.answers()...)
-				if calls != tt.calls {
-					t.Errorf("calls %q, want %q", calls, tt.calls)
-				}
-				if lines != tt.lines {
-					t.Errorf("deltas %q, want %q", lines, tt.lines)
-				}
+				assert.Equalf(t, calls, tt.calls, "calls")
+				assert.Equalf(t, lines, tt.lines, "deltas")
 			})
 		})
 	}
@@ -177,14 +173,10 @@ func TestResyncAndTransform(t *testing.T) {
 		}}
 		_, lines := reflect(t, 150*time.Second, cfg,
 			stream(false, watch.Event{Type: watch.Added, Object: obj("a", 1)}, initialEnd(2)))
-		if lines != "=A at 2, resync, resync" {
-			t.Error(lines)
-		}
+		assert.Equal(t, lines, "=A at 2, resync, resync")
 		_, lines = reflect(t, 150*time.Second, cfg, errRefused,
 			Page[object]{Items: []object{obj("a", 1)}, Version: "2"}, stream(false))
-		if lines != "=A at 2, resync, resync" {
-			t.Error(lines)
-		}
+		assert.Equal(t, lines, "=A at 2, resync, resync")
 	})
 }
 
@@ -193,9 +185,7 @@ func TestWatchThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls, _ := reflect(t, 3*time.Minute, Config[object]{WatchTimeout: time.Minute}, stream(false, initialEnd(2)),
 			stream(false))
-		if calls != "watch  true, watch 2 false" {
-			t.Error(calls)
-		}
+		assert.Equal(t, calls, "watch  true, watch 2 false")
 	})
 }
 
@@ -218,9 +208,7 @@ func TestSilentWatch(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			calls, _ := reflect(t, 5*time.Minute, Config[object]{Pages: true, WatchTimeout: tt.timeout}, page,
 				stream(false, tt.events...), stream(false))
-			if calls != tt.calls {
-				t.Errorf("%d events: %s, want %s", len(tt.events), calls, tt.calls)
-			}
+			assert.Equalf(t, calls, tt.calls, "%d events", len(tt.events))
 		})
 	}
 }
@@ -250,9 +238,7 @@ func TestStreamingListThatStalls(t *testing.T) {
 					}
 				}()
 				calls, _ := reflect(t, 2*time.Minute, Config[object]{}, w, Page[object]{Version: "2"}, stream(false))
-				if calls != tt.calls {
-					t.Errorf("%s, want %s", calls, tt.calls)
-				}
+				assert.Equal(t, calls, tt.calls)
 			})
 		})
 	}
@@ -329,9 +315,7 @@ func TestRenew(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			_ = New(Config[object]{Source: source, Sink: &sink{}, Pages: true, Renew: renew}).Run(ctx)
-			if calls := strings.Join(source.calls, ", "); calls != want {
-				t.Errorf("%s, want %s", calls, want)
-			}
+			assert.Equal(t, strings.Join(source.calls, ", "), want)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/randomtest"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/store"
@@ -45,9 +46,7 @@ func TestIndexer(t *testing.T) {
 	if old, had := x.Put(thing{"a", 2, "blue"}); !had || old.n != 1 {
 		t.Errorf("put returned %v, %v", old, had)
 	}
-	if err := x.AddIndex("n", func(t thing) []string { return []string{fmt.Sprint(t.n)} }); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, x.AddIndex("n", func(t thing) []string { return []string{fmt.Sprint(t.n)} }))
 	x.Put(thing{"c", 2, ""})
 	for _, tt := range []struct{ index, value, want string }{
 		{"tag", "red", "b"}, {"tag", "blue", "a b"}, {"tag", "green", ""}, {"n", "1", "b"}, {"n", "2", "a c"},
@@ -76,14 +75,10 @@ func TestIndexer(t *testing.T) {
 	if _, ok := x.Get("a"); ok {
 		t.Error("a survived the replace")
 	}
-	if err := x.AddIndex("n", nil); !errors.Is(err, store.ErrIndexExists) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, x.AddIndex("n", nil), store.ErrIndexExists)
 	for _, err := range []error{errOf(x.ByIndex("no", "")), errOf(x.IndexValues("no")),
 		errOf(x.IndexOf("no", thing{}))} {
-		if !errors.Is(err, store.ErrNoIndex) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, err, store.ErrNoIndex)
 	}
 }
 
@@ -189,9 +184,7 @@ func TestHeap(t *testing.T) {
 			}
 			last = obj.n
 		}
-		if last != 1000 {
-			t.Errorf("the last was %d", last)
-		}
+		assert.Equalf(t, last, 1000, "the last")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := h.Pop(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -216,13 +209,9 @@ func TestExpiring(t *testing.T) {
 		e.Put(thing{name: "deleted", n: 9})
 		e.Delete("deleted")
 		time.Sleep(59 * time.Second)
-		if got := names(e.List()); got != "one two" {
-			t.Error(got)
-		}
+		assert.Equal(t, names(e.List()), "one two")
 		time.Sleep(time.Second)
-		if got := names(e.List()); got != "two" {
-			t.Error(got)
-		}
+		assert.Equal(t, names(e.List()), "two")
 		if _, ok := e.Get("one"); ok {
 			t.Error("the object expired too early")
 		}
@@ -244,9 +233,7 @@ func TestUndelta(t *testing.T) {
 	u.Bookmark("5")
 	u.Resync()
 	u.Replace([]thing{{name: "x"}, {name: "y"}}, "7")
-	if got := strings.Join(told, ", "); got != "a, a b, b, b, x y" {
-		t.Error(got)
-	}
+	assert.Equal(t, strings.Join(told, ", "), "a, a b, b, b, x y")
 	if _, ok := u.Get("x"); !ok || len(u.List()) != 2 {
 		t.Error("Get or List returns the wrong content")
 	}

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/reconcile"
 )
@@ -51,18 +53,12 @@ func TestForget(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		flap("west")
-		if reported != 2 {
-			t.Error("the loop in west was reported twice within a minute")
-		}
+		assert.Equalf(t, reported, 2, "the loop in west was reported twice within a minute")
 		flap("east")
-		if reported != 3 {
-			t.Error("the loop of another cluster with that name was not reported")
-		}
+		assert.Equalf(t, reported, 3, "the loop of another cluster with that name was not reported")
 		tracer.Forget("east")
 		tracer.Forget("west")
-		if n := tracer.loops.suspects.Load(); n != 0 {
-			t.Errorf("%d suspects are left of none", n)
-		}
+		assert.Equalf(t, tracer.loops.suspects.Load(), 0, "suspects are left of none")
 		(*Tracer)(nil).Forget("east")
 	})
 }
@@ -78,15 +74,11 @@ func TestSuspicionEnds(t *testing.T) {
 		}
 	}
 	write("busy", suspectWrites)
-	if n := l.suspects.Load(); n != 1 {
-		t.Fatalf("%d suspects, want 1", n)
-	}
+	require.Equalf(t, l.suspects.Load(), 1, "suspects")
 	for n := range 3 * 4096 {
 		write(fmt.Sprint("quiet-", n), 1)
 	}
-	if n := l.suspects.Load(); n != 0 {
-		t.Errorf("%d suspects are left", n)
-	}
+	assert.Equalf(t, l.suspects.Load(), 0, "suspects are left")
 }
 
 // An activity that ends and is evicted at the same time decrements the suspects once, not twice.
@@ -106,7 +98,5 @@ func TestSuspicionEndsOnce(t *testing.T) {
 	}
 	at = at.Add(2 * loopWindow)
 	write("busy")
-	if n := l.suspects.Load(); n != 0 {
-		t.Errorf("%d suspects are left", n)
-	}
+	assert.Equalf(t, l.suspects.Load(), 0, "suspects are left")
 }

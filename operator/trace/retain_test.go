@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/trace"
 )
 
@@ -36,9 +37,7 @@ func TestRetain(t *testing.T) {
 		add("looping", false, i%1000 == 0)
 	}
 	kept := trace.Retain(all, 500, worth)
-	if len(kept) != 500 {
-		t.Errorf("%d records, want 500", len(kept))
-	}
+	assert.Equalf(t, len(kept), 500, "records")
 	if !slices.IsSortedFunc(kept, func(a, b retained) int { return a.n - b.n }) {
 		t.Error("the order has changed")
 	}
@@ -53,9 +52,7 @@ func TestRetain(t *testing.T) {
 	if count["failing"] != 4 || count["quiet"] != 100 || count["looping"] != 396 || changes != 10 {
 		t.Errorf("kept %v, %d changes of the loop", count, changes)
 	}
-	if last := kept[len(kept)-1]; last != all[len(all)-1] {
-		t.Errorf("the newest is %v", last)
-	}
+	assert.Equalf(t, kept[len(kept)-1], all[len(all)-1], "the newest")
 }
 
 // With a share of two, an object keeps its newest record and its newest failure.

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
@@ -157,9 +158,7 @@ func TestWrites(t *testing.T) {
 	for _, c := range records[1].Causes.All() {
 		by = append(by, c.By)
 	}
-	if want := []uint64{1, 1, 0, 0}; !slices.Equal(by, want) {
-		t.Errorf("causes were made by %v, want %v", by, want)
-	}
+	assert.Slicef(t, by, []uint64{1, 1, 0, 0}, "causes were made by")
 }
 
 // A tracer without a sink is nil and can be used.
@@ -171,9 +170,7 @@ func TestNoTracer(t *testing.T) {
 	}
 	ctx, span := tracer.Start(t.Context(), trace.Record{})
 	span.End(reconcile.Result{}, nil)
-	if trace.ID(ctx) != 0 {
-		t.Error("a nil tracer returned an ID")
-	}
+	assert.Equalf(t, trace.ID(ctx), 0, "a nil tracer returned an ID")
 }
 
 // A record is one line of JSON and can be read back.

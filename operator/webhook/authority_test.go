@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/webhook"
@@ -26,9 +27,7 @@ func startAuthority(t *testing.T, c client.Client) *webhook.Authority {
 	ctx, cancel := context.WithCancel(t.Context())
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		if err := a.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, a.Run(ctx))
 	})
 	t.Cleanup(func() { cancel(); ended.Wait() })
 	return a
@@ -139,13 +138,9 @@ func TestDirectoryIsReadAgain(t *testing.T) {
 		// Only the certificate is replaced.
 		write(append([]byte("\n"), pairs[1][0]...), pairs[0][1])
 		time.Sleep(2 * time.Second)
-		if now := certificate(t, d); now != first {
-			t.Error("a certificate without its key was used")
-		}
+		assert.Equalf(t, certificate(t, d), first, "a certificate without its key was used")
 		write(append([]byte("\n"), pairs[1][0]...), append([]byte("\n"), pairs[1][1]...))
-		if now := certificate(t, d); now != first {
-			t.Error("the files were read again too early")
-		}
+		assert.Equalf(t, certificate(t, d), first, "the files were read again too early")
 		time.Sleep(2 * time.Second)
 		if now := certificate(t, d); bytes.Equal(now.Certificate[0], first.Certificate[0]) {
 			t.Error("not reloaded")

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/webhook"
 )
 
@@ -141,10 +142,7 @@ func TestConversionNeedsAHub(t *testing.T) {
 		"implements neither webhook.Hub nor": {"v2": &Ship{}, "v4": &metav1.PartialObjectMetadata{}},
 		"it has two hubs":                    {"v2": &Ship{}, "v5": &otherHub{}},
 	} {
-		if err := webhook.NewConversion(ships(versions)).Check(kind); err == nil ||
-			!strings.Contains(err.Error(), name) {
-			t.Errorf("got %v, want %s", err, name)
-		}
+		assert.ErrorContains(t, webhook.NewConversion(ships(versions)).Check(kind), name)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"kelson.dev/internal/assert"
 )
 
 // Hooks at custom paths, including paths with several segments, are registered on a developer's
@@ -12,9 +14,7 @@ func TestCustomPaths(t *testing.T) {
 	r := NewRegistration(RegistrationConfig{URL: "https://127.0.0.1:2",
 		Hooks: []Hook{{Path: "/hooks/v1/Door"}, {Path: "/mutate--v1-pod", Mutating: true}}})
 	for path, want := range map[string]string{"/hooks/v1/Door": "hooks-v1-door", "/mutate--v1-pod": "mutate-v1-pod"} {
-		if got := nameOf(path); got != want {
-			t.Errorf("the name of %s is %s, want %s", path, got, want)
-		}
+		assert.Equalf(t, nameOf(path), want, "the name of %s", path)
 		old := "https://127.0.0.1:1" + path
 		config, ours := r.clientConfig(admissionregistrationv1.WebhookClientConfig{URL: &old}, nil)
 		if !ours || *config.URL != "https://127.0.0.1:2"+path {

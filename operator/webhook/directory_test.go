@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/webhook"
 )
 
@@ -79,17 +80,13 @@ func TestDirectoryThatChanges(t *testing.T) {
 				time.Sleep(time.Second)
 				c, err := d.GetCertificate(nil)
 				must(t, err)
-				if c.Leaf.Subject.CommonName != name {
-					t.Errorf("%s: the certificate is %s, want %s", when, c.Leaf.Subject.CommonName, name)
-				}
+				assert.Equalf(t, c.Leaf.Subject.CommonName, name, "%s: the certificate", when)
 			}
 			if len(reports) != len(wanted) {
 				t.Fatalf("%s: reported %q, want %q", when, reports, wanted)
 			}
 			for n, text := range wanted {
-				if !strings.Contains(reports[n], text) {
-					t.Errorf("%s: reported %q, want %q", when, reports, wanted)
-				}
+				assert.Containsf(t, reports[n], text, "%s: reported %q, want %q", when, reports, wanted)
 			}
 		}
 		want("at first", "a")

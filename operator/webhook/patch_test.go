@@ -2,11 +2,11 @@ package webhook_test
 
 import (
 	"encoding/json"
-	"reflect"
 	"testing"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/webhook"
 )
@@ -42,9 +42,7 @@ func TestDiff(t *testing.T) {
 			must(t, err)
 			got, err := json.Marshal(patch)
 			must(t, err)
-			if string(got) != tt.want {
-				t.Errorf("got %s, want %s", got, tt.want)
-			}
+			assert.Equal(t, string(got), tt.want)
 		})
 	}
 }
@@ -76,9 +74,7 @@ func FuzzDiff(f *testing.F) {
 		}
 		var got map[string]any
 		must(t, json.Unmarshal(applied, &got))
-		if !reflect.DeepEqual(got, a) {
-			t.Errorf("%s makes %s of %s, want %v", data, applied, raw, a)
-		}
+		assert.Deepf(t, got, a, "%s makes %s of %s", data, applied, raw)
 	})
 }
 

@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/webhook"
 )
@@ -71,9 +73,7 @@ func post(t *testing.T, h http.Handler, body string) (int, *admissionv1.Admissio
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	answer := &admissionv1.AdmissionReview{}
-	if err := json.Unmarshal(w.Body.Bytes(), answer); err != nil {
-		t.Fatalf("%v: %s", err, w.Body)
-	}
+	require.NoErrorf(t, json.Unmarshal(w.Body.Bytes(), answer), "%s", w.Body)
 	return w.Code, answer
 }
 
@@ -125,9 +125,7 @@ func TestReview(t *testing.T) {
 				strings.Join(resp.Warnings, ",") != tt.warn {
 				t.Fatalf("got %d %+v", code, resp)
 			}
-			if (tt.patch != "") != (resp.PatchType != nil) {
-				t.Errorf("patch type %v", resp.PatchType)
-			}
+			assert.Equalf(t, tt.patch != "", resp.PatchType != nil, "patch type %v", resp.PatchType)
 			if tt.status != "" {
 				got := fmt.Sprintf("%d %s %s", resp.Result.Code, resp.Result.Reason, resp.Result.Message)
 				if !strings.HasPrefix(got, tt.status) {
@@ -162,8 +160,6 @@ func TestPaths(t *testing.T) {
 		webhook.ValidatePath(at):  "/validate-cnat-programming-kubernetes-info-v1alpha1-at",
 		webhook.ValidatePath(pod): "/validate--v1-pod",
 	} {
-		if got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		assert.Equal(t, got, want)
 	}
 }

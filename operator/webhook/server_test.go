@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/webhook"
 )
 
@@ -26,9 +27,7 @@ func TestRegister(t *testing.T) {
 		if !ok {
 			continue
 		}
-		if err := s.Register(path, handler); err == nil || !strings.Contains(err.Error(), "already registered") {
-			t.Errorf("%q again: %v", path, err)
-		}
+		assert.ErrorContainsf(t, s.Register(path, handler), "already registered", "%q again", path)
 		w := httptest.NewRecorder()
 		if s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil)); w.Body.String() != path {
 			t.Errorf("%q answers %d %s", path, w.Code, w.Body)

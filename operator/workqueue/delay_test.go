@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/assert"
 )
 
 // A trace shows how long a key waits and has waited.
@@ -12,13 +14,9 @@ func TestDelayAndWaited(t *testing.T) {
 		q := newPlain(Config[string, struct{}]{Aging: time.Second})
 		q.AddAfter("a", struct{}{}, time.Minute)
 		time.Sleep(20 * time.Second)
-		if d := q.Delay("a"); d != 40*time.Second {
-			t.Errorf("a waits for %v", d)
-		}
+		assert.Equalf(t, q.Delay("a"), 40*time.Second, "a waits for")
 		time.Sleep(43 * time.Second)
-		if d := q.Delay("a") + q.Delay("never added"); d != 0 {
-			t.Errorf("ready and absent keys wait for %v", d)
-		}
+		assert.Equalf(t, q.Delay("a")+q.Delay("never added"), 0, "ready and absent keys wait for")
 		item, err := q.Get(t.Context())
 		if err != nil || item.Waited != 3*time.Second {
 			t.Errorf("got %+v, %v", item, err)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/workqueue"
 )
@@ -51,9 +52,7 @@ func TestDrop(t *testing.T) {
 		if limiter.NumRequeues("east/failed") != 0 || limiter.NumRequeues("west/failed") != 1 {
 			t.Error("the limiter has reset the wrong keys")
 		}
-		if n := q.Drop(hasPrefix("east/")); n != 0 {
-			t.Errorf("%d were dropped the second time", n)
-		}
+		assert.Equalf(t, q.Drop(hasPrefix("east/")), 0, "were dropped the second time")
 
 		// A running key is not given to another worker before Done.
 		q.Add("east/running", "readded")
@@ -95,8 +94,6 @@ func TestDropEndsDrain(t *testing.T) {
 		go func() { drained <- q.ShutDownWithDrain(t.Context()) }()
 		synctest.Wait()
 		q.Drop(func(string) bool { return true })
-		if err := <-drained; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-drained)
 	})
 }

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 )
 
 // The delay never decreases and ends at the maximum.
@@ -18,9 +21,7 @@ func TestExponentialDoesNotOverflow(t *testing.T) {
 		}
 		last = d
 	}
-	if last != l.Max {
-		t.Errorf("the last delay is %v, want %v", last, l.Max)
-	}
+	assert.Equalf(t, last, l.Max, "the last delay")
 }
 
 // Limiters with unusual settings neither overflow nor return no delay.
@@ -45,15 +46,11 @@ func TestExtremeLimiters(t *testing.T) {
 		unlimited := &Bucket[string]{Every: 100 * time.Millisecond, Burst: math.MaxInt}
 		never := &Bucket[string]{Every: math.MaxInt64}
 		for n := range 1000 {
-			if d := unlimited.When("a"); d != 0 {
-				t.Fatalf("call %d with an unlimited burst waits %v", n, d)
-			}
+			require.Equalf(t, unlimited.When("a"), 0, "call %d with an unlimited burst waits", n)
 			if d := never.When("a"); n > 0 && d < 100*365*24*time.Hour {
 				t.Fatalf("call %d with one token a century waits %v", n, d)
 			}
-			if d := (&Bucket[string]{}).When("a"); d != 0 {
-				t.Fatalf("a bucket without a rate waits %v", d)
-			}
+			require.Equalf(t, (&Bucket[string]{}).When("a"), 0, "a bucket without a rate waits")
 		}
 	})
 }
@@ -63,15 +60,11 @@ func TestBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &Bucket[string]{Every: time.Second, Burst: 3}
 		for i, want := range []int{0, 0, 0, 1, 2} {
-			if got := l.When("a"); got != time.Duration(want)*time.Second {
-				t.Errorf("call %d waits %v, want %v", i, got, time.Duration(want)*time.Second)
-			}
+			assert.Equalf(t, l.When("a"), time.Duration(want)*time.Second, "call %d waits", i)
 		}
 		time.Sleep(3 * time.Second) // repays two tokens, and adds one
 		for i, want := range []int{0, 1} {
-			if got := l.When("a"); got != time.Duration(want)*time.Second {
-				t.Errorf("later call %d waits %v, want %v", i, got, time.Duration(want)*time.Second)
-			}
+			assert.Equalf(t, l.When("a"), time.Duration(want)*time.Second, "later call %d waits", i)
 		}
 	})
 }
@@ -84,17 +77,11 @@ func TestMaxOfAndJitter(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		for i, want := range []int{1, 3, 6, 9, 16} {
-			if got := l.When("a"); got != time.Duration(want)*time.Second {
-				t.Errorf("call %d waits %v, want %v", i, got, time.Duration(want)*time.Second)
-			}
+			assert.Equalf(t, l.When("a"), time.Duration(want)*time.Second, "call %d waits", i)
 		}
-		if n := l.NumRequeues("a"); n != 5 {
-			t.Errorf("%d requeues", n)
-		}
+		assert.Equalf(t, l.NumRequeues("a"), 5, "requeues")
 		l.Forget("a")
-		if n := l.NumRequeues("a"); n != 0 {
-			t.Errorf("%d requeues after Forget", n)
-		}
+		assert.Equalf(t, l.NumRequeues("a"), 0, "requeues after Forget")
 	})
 	j := Jitter[string]{&Exponential[string]{Base: time.Second, Max: time.Second}, 0.5}
 	for range 100 {

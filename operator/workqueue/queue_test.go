@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -37,9 +38,7 @@ func done[P any](q *Queue[string, P], key string) {
 
 func wantReady(t *testing.T, q *plain, n int) {
 	t.Helper()
-	if got := q.Len(); got != n {
-		t.Fatalf("%d keys are ready, want %d", got, n)
-	}
+	require.Equalf(t, q.Len(), n, "keys are ready")
 }
 
 // Keys are returned in the order of their first add, each once.
@@ -49,9 +48,7 @@ func TestOrderAndDeduplication(t *testing.T) {
 		q.Add(k, struct{}{})
 	}
 	for _, want := range []string{"a", "b", "c"} {
-		if got := get(t, q); got != want {
-			t.Fatalf("got %s, want %s", got, want)
-		}
+		require.Equal(t, get(t, q), want)
 		done(q, want)
 	}
 	wantReady(t, q, 0)
@@ -88,9 +85,7 @@ func TestDoneTwiceHasNoEffect(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	q.Done(second)
-	if s := q.Stats(); s != (Stats{}) {
-		t.Errorf("%+v", s)
-	}
+	assert.Equal(t, q.Stats(), (Stats{}))
 }
 
 // The queue keeps a bounded number of entries of finished keys.
@@ -111,9 +106,7 @@ func TestKeysAreForgotten(t *testing.T) {
 			t.Fatalf("%d entries, %d rest", len(q.entries), q.resting)
 		}
 	}
-	if s := q.Stats(); s != (Stats{Waiting: waiting}) {
-		t.Errorf("%+v", s)
-	}
+	assert.Equal(t, q.Stats(), (Stats{Waiting: waiting}))
 }
 
 // No key is held by two workers at once, and no payload is lost.
@@ -150,9 +143,7 @@ func TestNoKeyTwiceAtOnce(t *testing.T) {
 	}
 	require.NoError(t, q.ShutDownWithDrain(t.Context()))
 	wg.Wait()
-	if sum != adds {
-		t.Errorf("payloads sum up to %d, want %d", sum, adds)
-	}
+	assert.Equalf(t, sum, adds, "payloads sum up to")
 }
 
 // A delayed key is returned at its earliest time, and once.
@@ -191,9 +182,7 @@ func TestDelays(t *testing.T) {
 					got = append(got, fmt.Sprint(time.Since(start), " ", item.Key))
 					q.Done(item)
 				}
-				if !slices.Equal(got, tt.want) {
-					t.Errorf("got %q, want %q", got, tt.want)
-				}
+				assert.Slice(t, got, tt.want)
 			})
 		})
 	}
@@ -235,16 +224,10 @@ func TestBackoff(t *testing.T) {
 			done(q, "a")
 			got = append(got, time.Since(start))
 		}
-		if want := []time.Duration{1e9, 2e9, 4e9, 5e9, 5e9}; !slices.Equal(got, want) {
-			t.Errorf("waited %v, want %v", got, want)
-		}
-		if n := q.NumRequeues("a"); n != 5 {
-			t.Errorf("%d requeues, want 5", n)
-		}
+		assert.Slicef(t, got, []time.Duration{1e9, 2e9, 4e9, 5e9, 5e9}, "waited")
+		assert.Equalf(t, q.NumRequeues("a"), 5, "requeues")
 		q.Forget("a")
-		if n := q.NumRequeues("a"); n != 0 {
-			t.Errorf("%d requeues after Forget", n)
-		}
+		assert.Equalf(t, q.NumRequeues("a"), 0, "requeues after Forget")
 	})
 }
 
@@ -287,9 +270,7 @@ func TestPriority(t *testing.T) {
 					got = append(got, key)
 					done(q, key)
 				}
-				if s := strings.Join(got, " "); s != tt.want {
-					t.Errorf("got %s, want %s", s, tt.want)
-				}
+				assert.Equal(t, strings.Join(got, " "), tt.want)
 			})
 		})
 	}
@@ -316,9 +297,7 @@ func TestPayload(t *testing.T) {
 		check(4, 5)
 		done(q, "a")
 		time.Sleep(time.Minute)
-		if q.Len() != 0 {
-			t.Error("queued again")
-		}
+		assert.Equalf(t, q.Len(), 0, "queued again")
 	})
 }
 
@@ -383,9 +362,7 @@ func TestShutDown(t *testing.T) {
 		if !q.ShuttingDown() {
 			t.Error("not shutting down")
 		}
-		if key := get(t, q); key != "a" {
-			t.Errorf("got %s", key)
-		}
+		assert.Equal(t, get(t, q), "a")
 		done(q, "a")
 		if _, err := q.Get(t.Context()); err != ErrShutDown {
 			t.Errorf("got %v, want ErrShutDown", err)
@@ -409,18 +386,14 @@ func TestShutDownWithDrain(t *testing.T) {
 		synctest.Wait()
 		done(q, "a")
 		for _, want := range []string{"b", "a"} {
-			if key := get(t, q); key != want {
-				t.Errorf("got %s, want %s", key, want)
-			}
+			assert.Equal(t, get(t, q), want)
 			synctest.Wait()
 			if len(ended) > 0 {
 				t.Fatal("drained while a key is held")
 			}
 			done(q, want)
 		}
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 	})
 }
 
@@ -481,9 +454,7 @@ func TestMetrics(t *testing.T) {
 		q.AddRateLimited("b", struct{}{})
 		done(q, "b")
 		want := counts{added: 4, got: 2, finished: 2, retried: 2, waited: 2 * time.Second, worked: 6 * time.Second}
-		if c != want {
-			t.Errorf("got %+v, want %+v", c, want)
-		}
+		assert.Equal(t, c, want)
 	})
 }
 

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	crclient "sigs.k8s.io/controller-runtime/pkg/client"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/adapter/cluster"
 	"kelson.dev/operator/internal/apitest"
@@ -97,9 +98,7 @@ func TestReadsOwnWrites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				_, c := start(t, newServer(), o)
-				if n := count(t, c); n != 0 {
-					t.Fatalf("%d objects at first", n)
-				}
+				require.Equalf(t, count(t, c), 0, "objects at first")
 				for n := range 10 { // without pauses, so that the watch lags behind
 					must(t, c.Create(t.Context(), configMap("default", fmt.Sprint("a", n))))
 					must(t, c.Create(t.Context(), configMap("other", fmt.Sprint("b", n))))
@@ -143,9 +142,7 @@ func TestOptions(t *testing.T) {
 		}
 		cm := &corev1.ConfigMap{}
 		must(t, client.Get(t.Context(), crclient.ObjectKey{Namespace: "other", Name: "b"}, cm))
-		if cm.Annotations["stripped"] != "yes" {
-			t.Error("the transform was not applied")
-		}
+		assert.Equalf(t, cm.Annotations["stripped"], "yes", "the transform was not applied")
 		if err := client.Get(t.Context(), crclient.ObjectKey{Namespace: "default", Name: "b"},
 			cm); !apierrors.IsNotFound(err) {
 			t.Errorf("an object outside of the selector: %v", err)

@@ -1,15 +1,17 @@
 package cluster
 
-import "testing"
+import (
+	"testing"
+
+	"kelson.dev/internal/assert"
+)
 
 // Writes are recorded under the field manager that a server takes from the user agent.
 func TestFieldOwner(t *testing.T) {
 	for agent, want := range map[string]string{
 		"manager/v1.2.3 (linux/amd64) kubernetes/abc": "manager", "plain": "plain", "bell\x07/1": "bell", "": "",
 	} {
-		if got := fieldOwner(agent); got != want {
-			t.Errorf("%q: %q, want %q", agent, got, want)
-		}
+		assert.Equalf(t, fieldOwner(agent), want, "%q", agent)
 	}
 }
 
@@ -24,8 +26,6 @@ func TestResourceOf(t *testing.T) {
 		"/version":                                         "",
 		"/apis":                                            "apis",
 	} {
-		if got := resourceOf(path); got != want {
-			t.Errorf("%s: %q, want %q", path, got, want)
-		}
+		assert.Equalf(t, resourceOf(path), want, "%s", path)
 	}
 }

@@ -3,7 +3,6 @@ package faults_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/client/faults"
@@ -45,9 +45,7 @@ func TestRules(t *testing.T) {
 		}
 		got = append(got, err == nil)
 	}
-	if want := []bool{true, true, false, false, true}; !slices.Equal(got, want) {
-		t.Errorf("creates %v, want %v", got, want)
-	}
+	assert.Slicef(t, got, []bool{true, true, false, false, true}, "creates")
 	if err := c.Subresource("status").Update(ctx, pod("a1"), nil); !apierrors.IsForbidden(err) {
 		t.Errorf("status: %v", err)
 	}
@@ -59,9 +57,7 @@ func TestRules(t *testing.T) {
 	if err != nil || len(pods) != 3 {
 		t.Errorf("%d pods, %v", len(pods), err)
 	}
-	if hits := []int{once.Hits(), status.Hits(), lists.Hits(), none.Hits()}; !slices.Equal(hits, []int{2, 1, 1, 0}) {
-		t.Errorf("hits %v", hits)
-	}
+	assert.Slicef(t, []int{once.Hits(), status.Hits(), lists.Hits(), none.Hits()}, []int{2, 1, 1, 0}, "hits")
 	if calls := c.Calls(); len(calls) != 8 ||
 		calls[5] != (faults.Call{Verb: faults.Update, Kind: "Pod", Namespace: "default", Name: "a1",
 			Subresource: "status"}) {

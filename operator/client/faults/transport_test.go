@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/cache"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/client/faults"
@@ -165,9 +165,7 @@ func TestTransportRetryAfter(t *testing.T) {
 		if waited := time.Since(begin); waited != 2*time.Second {
 			t.Errorf("client-go waited %v, want 2s", waited)
 		}
-		if n := len(faulty.Calls()); n != 3 {
-			t.Errorf("%d requests, want 3", n)
-		}
+		assert.Equalf(t, len(faulty.Calls()), 3, "requests")
 	})
 }
 
@@ -211,12 +209,8 @@ func TestTransportEvents(t *testing.T) {
 					}
 				}
 			}
-			if !slices.Equal(got, test.want) {
-				t.Errorf("events %q, want %q", got, test.want)
-			}
-			if rule.Hits() != 1 {
-				t.Errorf("%d hits", rule.Hits())
-			}
+			assert.Slicef(t, got, test.want, "events")
+			assert.Equalf(t, rule.Hits(), 1, "hits")
 		})
 	}
 }
@@ -249,9 +243,7 @@ func TestTransportInformer(t *testing.T) {
 				t.Errorf("the informer has not seen %s", name)
 			}
 		}
-		if hits := []int{cut.Hits(), expired.Hits(), refused.Hits()}; !slices.Equal(hits, []int{1, 1, 2}) {
-			t.Errorf("hits %v", hits)
-		}
+		assert.Slicef(t, []int{cut.Hits(), expired.Hits(), refused.Hits()}, []int{1, 1, 2}, "hits")
 		held := faulty.On(faults.Call{Verb: faults.Event, Name: "e"}).Hold()
 		for _, name := range []string{"e", "f"} {
 			_, err := pods.Create(ctx, pod(name), metav1.CreateOptions{})
@@ -259,14 +251,10 @@ func TestTransportInformer(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := len(store.ListKeys()); n != 4 {
-			t.Errorf("%d pods while the watch is held, want 4", n)
-		}
+		assert.Equalf(t, len(store.ListKeys()), 4, "pods while the watch is held")
 		held.Release()
 		synctest.Wait()
-		if n := len(store.ListKeys()); n != 6 {
-			t.Errorf("%d pods after the watch was released, want 6", n)
-		}
+		assert.Equalf(t, len(store.ListKeys()), 6, "pods after the watch was released")
 		cancel()
 		synctest.Wait()
 	})
@@ -293,9 +281,7 @@ func TestTransportWrap(t *testing.T) {
 	if _, err := theirs.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("client-go: %v", err)
 	}
-	if rule.Hits() != 2 {
-		t.Errorf("%d hits", rule.Hits())
-	}
+	assert.Equalf(t, rule.Hits(), 2, "hits")
 }
 
 // A rule that can never match is a mistake of the test.
@@ -336,12 +322,8 @@ func TestHold(t *testing.T) {
 			t.Fatal("a held request has ended")
 		}
 		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("the request that was cancelled: %v", err)
-		}
+		assert.ErrorIsf(t, <-ended, context.Canceled, "the request that was cancelled")
 		faulty.Reset()
-		if err := <-ended; err != nil {
-			t.Errorf("the request that was released: %v", err)
-		}
+		assert.NoErrorf(t, <-ended, "the request that was released")
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"kelson.dev/internal/assert"
 )
 
 // object returns the n-th of many similar objects.
@@ -33,9 +35,7 @@ func TestRoundTrip(t *testing.T) {
 	if size*10 > whole {
 		t.Errorf("%d bytes were packed into %d", whole, size)
 	}
-	if got := (Packed{}).Unpack(nil); len(got) != 0 {
-		t.Errorf("the empty string is %q", got)
-	}
+	assert.Lenf(t, (Packed{}).Unpack(nil), 0, "the empty string")
 	if d := p.Dictionary(); d < len(object(0)) || d > 4*len(object(0)) {
 		t.Errorf("dictionary of %d", d)
 	}

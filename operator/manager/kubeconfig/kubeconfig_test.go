@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -113,9 +114,7 @@ func TestFromSecrets(t *testing.T) {
 		expect := func(what string, want ...string) {
 			t.Helper()
 			time.Sleep(time.Second)
-			if got := v.visits(); !slices.Equal(got, want) {
-				t.Errorf("%s: got %q, want %q", what, got, want)
-			}
+			assert.Slicef(t, v.visits(), want, "%s", what)
 		}
 		expect("at the start", ":on-own", "east:on-one")
 
@@ -221,9 +220,7 @@ func TestUnready(t *testing.T) {
 			go func() { ended <- m.Run(ctx) }()
 			time.Sleep(time.Second)
 			if namespace == "" {
-				if err := <-ended; err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("got %v", err)
-				}
+				assert.ErrorContains(t, <-ended, want)
 			} else {
 				w := httptest.NewRecorder()
 				r, err := http.NewRequest(http.MethodGet, "/readyz", nil)
