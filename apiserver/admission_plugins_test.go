@@ -16,6 +16,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -35,9 +36,7 @@ func TestNamesOfPlugins(t *testing.T) {
 			"[AlwaysDeny] in enable-admission-plugins and disable-admission-plugins overlapped"},
 	} {
 		err := admission.Config{Enable: test.enable, Disable: test.disable}.Check(table)
-		if got := errorText(err); got != test.want {
-			t.Errorf("enable %v, disable %v: %q, want %q", test.enable, test.disable, got, test.want)
-		}
+		assert.Equalf(t, errorText(err), test.want, "enable %v, disable %v", test.enable, test.disable)
 	}
 }
 
@@ -84,13 +83,9 @@ func TestReadConfiguration(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			if len(got) != len(test.want) {
-				t.Errorf("%d configurations, want %d", len(got), len(test.want))
-			}
+			assert.Equalf(t, len(got), len(test.want), "configurations")
 			for name, want := range test.want {
-				if string(got[name]) != want {
-					t.Errorf("%s: %s, want %s", name, got[name], want)
-				}
+				assert.Equalf(t, string(got[name]), want, "%s", name)
 			}
 		})
 	}
@@ -119,7 +114,5 @@ func TestUnconfiguredAdmissionDoesNotAllocate(t *testing.T) {
 			chain.Validate(context.Background(), attributes, nil)))
 	}
 	work() // the first call computes the empty configuration
-	if n := testing.AllocsPerRun(100, work); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	assert.Equalf(t, testing.AllocsPerRun(100, work), 0, "allocations")
 }

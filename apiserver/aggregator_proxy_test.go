@@ -29,6 +29,7 @@ import (
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/services"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/pipes"
 	"kelson.dev/internal/require"
 )
@@ -116,9 +117,7 @@ func (p *proxied) start() *pipes.Listener {
 	return listen(p.T, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx := req.Context()
 		info, err := infos.NewRequestInfo(req)
-		if err != nil {
-			p.Error(err)
-		}
+		assert.NoError(p, err)
 		ctx = apirequest.WithRequestInfo(ctx, info)
 		if p.user != nil {
 			ctx = apirequest.WithUser(ctx, p.user)

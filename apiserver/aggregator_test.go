@@ -27,6 +27,7 @@ import (
 	"kelson.dev/apiserver/services"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 )
 
 // statuses stands for the API: it applies the patches of statuses to the store.
@@ -134,9 +135,7 @@ func TestConcurrentChanges(t *testing.T) {
 			t.Error("the documents of removed backends are still served")
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 	})
 }
 
@@ -181,9 +180,7 @@ func TestDescribedAfterErrors(t *testing.T) {
 		t.Errorf("hash %q after %d requests", hash(), refused.Load())
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-ended)
 }
 
 // APIServices with unusable certificates are unavailable, with client-go's error.
@@ -214,9 +211,7 @@ aggregator_unavailable_apiservice{name="v1.a.example.com"} 1
 			t.Error(err)
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 	})
 }
 

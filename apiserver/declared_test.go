@@ -17,6 +17,7 @@ import (
 
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/apiservertest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -165,9 +166,7 @@ func TestDeclaredRules(t *testing.T) {
 				t.Fatal("accepted")
 			}
 			for _, want := range c.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%v: want %s", err, want)
-				}
+				assert.Containsf(t, err.Error(), want, "%v", err)
 			}
 			if c.not != "" && strings.Contains(err.Error(), c.not) {
 				t.Errorf("%v: two errors", err)
@@ -186,12 +185,8 @@ func TestDeclaredRules(t *testing.T) {
 		}
 		return err
 	}
-	if err := set(5); err != nil {
-		t.Error(err)
-	}
-	if err := set(4); err == nil || !strings.Contains(err.Error(), "status.orders") {
-		t.Errorf("decreased orders: %v", err)
-	}
+	assert.NoError(t, set(5))
+	assert.ErrorContainsf(t, set(4), "status.orders", "decreased orders")
 }
 
 // Clients of a version that the release deprecates get Kubernetes' warning.
@@ -206,8 +201,6 @@ func TestDeprecatedByLifecycle(t *testing.T) {
 			_, err := client(version).List(t.Context(), metav1.ListOptions{})
 			require.NoError(t, err)
 		}
-		if got := strings.Join(warnings.texts, "\n"); got != c.want {
-			t.Errorf("release %s: warnings %q, want %q", c.release, got, c.want)
-		}
+		assert.Equalf(t, strings.Join(warnings.texts, "\n"), c.want, "release %s: warnings", c.release)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -73,9 +74,7 @@ func text(t testing.TB, u *unstructured.Unstructured, path ...string) string {
 
 func check(t testing.TB, what, got, want string) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %s, want %s", what, got, want)
-	}
+	assert.Equalf(t, got, want, "%s", what)
 }
 
 // Defaults, preparation, canonical form, generation, status and versions.
@@ -308,9 +307,7 @@ func TestDocuments(t *testing.T) {
 	}
 	resp := do(t, s, path+"/a", "application/vnd.kubernetes.protobuf")
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusNotAcceptable {
-		t.Errorf("protobuf: %s", resp.Status)
-	}
+	assert.Equalf(t, resp.StatusCode, http.StatusNotAcceptable, "protobuf: %s", resp.Status)
 }
 
 func do(t testing.TB, s *apiserver.Server, path, accept string) *http.Response {
@@ -373,18 +370,14 @@ func TestMistakes(t *testing.T) {
 		if err == nil {
 			s.Stop()
 		}
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.ErrorContainsf(t, err, test.want, "%s", name)
 	}
 }
 
 // Health checks, metrics and flow control are those of kube-apiserver.
 func TestOperation(t *testing.T) {
 	s, _ := newServer(t, kinds(), apiserver.Check("oven", func(context.Context) error { return errors.New("cold") }))
-	if got := body(t, s, "/livez/ping", "*/*"); got != "ok" {
-		t.Errorf("ping: %s", got)
-	}
+	assert.Equalf(t, body(t, s, "/livez/ping", "*/*"), "ok", "ping")
 	resp := do(t, s, "/readyz", "*/*")
 	data, err := io.ReadAll(resp.Body)
 	resp.Body.Close()

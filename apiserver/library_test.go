@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -56,12 +57,8 @@ func TestGuide(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, server.Start())
 	defer func() {
-		if err := server.Process.Signal(os.Interrupt); err != nil {
-			t.Error(err)
-		}
-		if err := server.Wait(); err != nil {
-			t.Errorf("after an interrupt: %v", err)
-		}
+		assert.NoError(t, server.Process.Signal(os.Interrupt))
+		assert.NoErrorf(t, server.Wait(), "after an interrupt")
 	}()
 	lines := bufio.NewScanner(log)
 	started := regexp.MustCompile(`msg=serving url=\S+ kubeconfig=(\S+)`)

@@ -15,6 +15,7 @@ import (
 
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/apiservertest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -122,9 +123,7 @@ func TestLossyConversion(t *testing.T) {
 	} {
 		got, err := send(http.MethodPost, path, test.directive, "application/json",
 			strings.Replace(test.body, "%", test.name, 1))
-		if !slices.Equal(got, test.warnings) {
-			t.Errorf("%s: warnings %q", test.name, got)
-		}
+		assert.Slicef(t, got, test.warnings, "%s: warnings", test.name)
 		if (err == nil) != (test.err == "") || err != nil && err.Error() != test.err {
 			t.Errorf("%s: %v, want %s", test.name, err, test.err)
 		}

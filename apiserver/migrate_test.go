@@ -19,6 +19,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -85,9 +86,7 @@ func TestStorageVersionChanges(t *testing.T) {
 			for i := range list.Items {
 				checkConverted(t, "list", &list.Items[i])
 			}
-			if len(list.Items) != 2 {
-				t.Errorf("list: %d", len(list.Items))
-			}
+			assert.Equalf(t, len(list.Items), 2, "list")
 			yes := true
 			w := require.Value[watch.Interface](t)(in.Watch(ctx,
 				metav1.ListOptions{SendInitialEvents: &yes, ResourceVersionMatch: "NotOlderThan",
@@ -96,9 +95,7 @@ func TestStorageVersionChanges(t *testing.T) {
 			checkConverted(t, "watch", (<-w.ResultChan()).Object.(*unstructured.Unstructured))
 			selected := require.Value[*unstructured.UnstructuredList](t)(in.List(ctx,
 				metav1.ListOptions{FieldSelector: "spec.size=medium"}))
-			if len(selected.Items) != 2 {
-				t.Errorf("selected: %d", len(selected.Items))
-			}
+			assert.Equalf(t, len(selected.Items), 2, "selected")
 
 			// A StorageVersionMigration sends this patch.
 			patch := `{"apiVersion":"` + group + `/v1beta1","kind":"Pizza","metadata":{"uid":"` + string(got.GetUID()) +
@@ -137,9 +134,7 @@ func TestMigrateStorage(t *testing.T) {
 			s, client = newServer(t, kinds(), apiserver.Storage(open), apiserver.MigrateStorage())
 			untilMigrated(t, client, created.GetResourceVersion(), "a", "b")
 			for _, name := range []string{"a", "b"} {
-				if !strings.Contains(storedPizza(s, name), `"apiVersion":"`+group+`/v1beta1"`) {
-					t.Errorf("stored: %s", storedPizza(s, name))
-				}
+				assert.Containsf(t, storedPizza(s, name), `"apiVersion":"`+group+`/v1beta1"`, "stored")
 			}
 			kept := require.Value[*unstructured.Unstructured](t)(
 				client.Resource(pizzas).Namespace("default").Get(t.Context(),
@@ -183,9 +178,7 @@ func TestFlagMigrateStorage(t *testing.T) {
 	}
 	s, _ := newServer(t, kinds(), apiserver.Storage(apiserver.Disk(dir+"/state")))
 	for _, name := range []string{"a", "b"} {
-		if !strings.Contains(storedPizza(s, name), `"apiVersion":"`+group+`/v1beta1"`) {
-			t.Errorf("stored: %s", storedPizza(s, name))
-		}
+		assert.Containsf(t, storedPizza(s, name), `"apiVersion":"`+group+`/v1beta1"`, "stored")
 	}
 }
 
@@ -230,9 +223,7 @@ func TestMigrateStorageErrors(t *testing.T) {
 	}
 	s, client := newServer(t, kinds(), apiserver.Storage(open))
 	_, err := client.Resource(pizzas).Namespace("default").Get(t.Context(), "a", metav1.GetOptions{})
-	if err == nil || !strings.Contains(err.Error(), group+"/v9") {
-		t.Errorf("get: %v", err)
-	}
+	assert.ErrorContainsf(t, err, group+"/v9", "get")
 	stored, err := rest.Rewrite(t.Context(), s.Store(), pizzasOf(s), false)
 	if stored != 1 || err == nil || !strings.Contains(err.Error(), "default/a: ") ||
 		!strings.Contains(err.Error(), group+"/v9") {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -59,9 +60,7 @@ func TestOutsideModule(t *testing.T) {
 "spec":{"type":"object","properties":{"masts":{"type":"integer","default":3}}}}}}}]}}`)
 	created := post(t, url+"/apis/example.com/v1/namespaces/default/ships",
 		`{"apiVersion":"example.com/v1","kind":"Ship","metadata":{"name":"a"},"spec":{}}`)
-	if !strings.Contains(created, `"masts":3`) {
-		t.Errorf("the default is missing: %s", created)
-	}
+	assert.Containsf(t, created, `"masts":3`, "the default is missing")
 }
 
 // outsideModule writes the module to a temporary directory.

@@ -12,6 +12,7 @@ import (
 	"kelson.dev/apiserver/services"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -98,9 +99,7 @@ func TestResolve(t *testing.T) {
 			} else {
 				got = url.String()
 			}
-			if !strings.Contains(got, test.want) {
-				t.Errorf("ResolveEndpoint = %s, want %s", got, test.want)
-			}
+			assert.Containsf(t, got, test.want, "ResolveEndpoint")
 		})
 	}
 }

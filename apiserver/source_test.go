@@ -23,6 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"kelson.dev/apiserver"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -241,9 +242,7 @@ func TestSourceFinalizers(t *testing.T) {
 		!strings.Contains(err.Error(), "metadata.finalizers[0]: Forbidden: objects of this kind are in another system") {
 		t.Errorf("create: %v", err)
 	}
-	if source.cost("held") != 0 {
-		t.Error("the source has the object")
-	}
+	assert.Equalf(t, source.cost("held"), 0, "the source has the object")
 	_, err := in.Create(ctx, newTopping(t, "ham"), metav1.CreateOptions{})
 	require.NoError(t, err)
 	if _, err := in.Patch(ctx, "ham", types.MergePatchType,
@@ -257,9 +256,7 @@ func TestSourceFinalizers(t *testing.T) {
 	}
 	foreground := metav1.DeletePropagationForeground
 	require.NoError(t, in.Delete(ctx, "ham", metav1.DeleteOptions{PropagationPolicy: &foreground}))
-	if source.cost("ham") != 0 {
-		t.Error("the source has the deleted object")
-	}
+	assert.Equalf(t, source.cost("ham"), 0, "the source has the deleted object")
 }
 
 // panickingShelf panics in its methods until it is repaired.

@@ -13,6 +13,7 @@ import (
 
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -82,9 +83,7 @@ func TestStorage(t *testing.T) {
 			require.NoError(t, err)
 			found = found || strings.Contains(string(data), "enormous")
 		}
-		if found != readable {
-			t.Errorf("%s: readable on disk: %v", folder, found)
-		}
+		assert.Equalf(t, found, readable, "%s: readable on disk", folder)
 	}
 	if _, err := apiserver.New(t.Context(), kinds(), apiserver.Storage(apiserver.Encrypted(key, apiserver.Memory()))); err == nil {
 		t.Error("encryption of a storage in memory was ignored without an error")

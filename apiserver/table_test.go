@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"kelson.dev/apiserver"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -76,9 +77,7 @@ func TestCells(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		table := body(t, s, "/apis/"+group+"/v1alpha1/toppings", asTable)
 		want := `"cells":["ham","5m","5m",null,"\u003cunknown\u003e","1970-01-01T00:00:00Z",7,3,1.5,true,"big","Ready",null,null,"5Gi","1m0s","5m"]`
-		if !strings.Contains(table, want) {
-			t.Errorf("cells: %s", table)
-		}
+		assert.Containsf(t, table, want, "cells")
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -93,9 +94,7 @@ func TestDeletedBetweenRuleAndCommit(t *testing.T) {
 			in := client.Resource(pizzas).Namespace("default")
 			ctx := t.Context()
 			deleteHam := func() {
-				if err := client.Resource(toppings).Delete(ctx, "ham", metav1.DeleteOptions{}); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, client.Resource(toppings).Delete(ctx, "ham", metav1.DeleteOptions{}))
 			}
 			spec := `{"toppings":[{"name":"ham"}]}`
 			for what, write := range map[string]func() error{
@@ -253,9 +252,7 @@ func TestRuleWrites(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 }
 
 // A transaction creates, updates and deletes several objects at once, by the rules of their kinds.

@@ -14,6 +14,7 @@ import (
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 
 	"kelson.dev/apiserver/audit"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -153,9 +154,7 @@ func TestFormatsAndModes(t *testing.T) {
 		if ok := trail.ProcessEvents(&auditinternal.Event{}); ok != (mode != audit.ModeBlockingStrict) {
 			t.Errorf("%s: a failure to store is %v", mode, ok)
 		}
-		if err := trail.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, trail.Close())
 	}
 	if trail, err := audit.Open(audit.Defaults()); trail != nil || err != nil {
 		t.Errorf("no audit was configured: %v %v", trail, err)

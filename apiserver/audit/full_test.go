@@ -18,6 +18,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"kelson.dev/apiserver/audit"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -77,9 +78,7 @@ func TestFullDisk(t *testing.T) {
 			// The buffer is written concurrently with requests; the result is known only after
 			// Close.
 			if mode == audit.ModeBatch {
-				if err := trail.Close(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, trail.Close())
 			}
 			require.NoError(t, os.Remove(ballast))
 			if mode == audit.ModeBatch {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/plugin/pkg/audit/buffered"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -78,9 +79,7 @@ func TestSlowBackend(t *testing.T) {
 				for n := range slow.stored {
 					stored += n
 				}
-				if stored != test.want+1 {
-					t.Errorf("%d events are stored, want %d", stored, test.want+1)
-				}
+				assert.Equalf(t, stored, test.want+1, "events are stored")
 				if text := log.String(); strings.Count(text, "write audit buffer: events are lost") != 1 ||
 					strings.Count(text, "audit buffer is writable again") != 1 {
 					t.Errorf("the log says %s", text)
@@ -120,14 +119,10 @@ func TestCloseWithHangingWebhook(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		begin := time.Now()
-		if err := trail.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, trail.Close())
 		if took := time.Since(begin); took > patience+time.Second {
 			t.Errorf("stopping took %s", took)
 		}
-		if !strings.Contains(log.String(), "write audit webhook: events are lost") {
-			t.Errorf("the log says %s", log.String())
-		}
+		assert.Containsf(t, log.String(), "write audit webhook: events are lost", "the log says")
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc"
+
+	"kelson.dev/internal/assert"
 )
 
 type transport func(*http.Request) (*http.Response, error)
@@ -41,8 +43,6 @@ func TestDiscoveryEndsWithTheRequest(t *testing.T) {
 		if keys, err := k.discovered(t.Context()); err != nil || keys == nil {
 			t.Errorf("%v, %v", keys, err)
 		}
-		if asked != 1 {
-			t.Errorf("%d discoveries", asked)
-		}
+		assert.Equalf(t, asked, 1, "discoveries")
 	})
 }

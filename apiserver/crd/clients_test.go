@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/openapi3"
 	"k8s.io/client-go/restmapper"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -84,9 +85,7 @@ func TestOpenAPIClients(t *testing.T) {
 		}
 		return widget.Properties["spec"].Description
 	}
-	if got := describe(); got != "What the widget should be." {
-		t.Errorf("description %q", got)
-	}
+	assert.Equalf(t, describe(), "What the widget should be.", "description")
 	current := p.do("GET", definitionsPath+"/widgets.example.com", "").object()
 	p.do("PUT", definitionsPath+"/widgets.example.com",
 		strings.Replace(mustJSON(t, current.Object), "should be.", "is to be.", 1)).want(200)
@@ -114,8 +113,6 @@ func TestOpenAPIClients(t *testing.T) {
 			paths++
 		}
 	}
-	if paths != 5 {
-		t.Errorf("%d paths of widgets, want 5", paths)
-	}
+	assert.Equalf(t, paths, 5, "paths of widgets")
 	p.do("DELETE", definitionsPath+"/widgets.example.com", "").want(200)
 }

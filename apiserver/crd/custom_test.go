@@ -8,6 +8,7 @@ import (
 
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -71,9 +72,7 @@ func TestUnknownFields(t *testing.T) {
 	for path, want := range map[string]any{
 		"spec.foo": nil, "metadata.oops": nil, "spec.free.any.thing": 1.0, "spec.replicas": 1.0, "spec.note": nil,
 	} {
-		if got := created.field(path); got != want {
-			t.Errorf("%s = %v, want %v", path, got, want)
-		}
+		assert.Equalf(t, created.field(path), want, "%s", path)
 	}
 	ports := created.field("spec.ports").([]any)[0].(map[string]any)
 	if ports["name"] != "main" || ports["bar"] != nil {
@@ -152,16 +151,12 @@ func TestMedia(t *testing.T) {
 	})
 	require.NoError(t, err)
 	p.do("POST", widgetsPath, string(body), "Content-Type", "application/cbor").want(201)
-	if got := p.do("GET", widgetsPath+"/b", "").want(200).field("spec.replicas"); got != 3.0 {
-		t.Errorf("replicas %v", got)
-	}
+	assert.Equalf(t, p.do("GET", widgetsPath+"/b", "").want(200).field("spec.replicas"), 3.0, "replicas")
 	p.do("GET", widgetsPath+"/b", "", "Accept", "application/vnd.kubernetes.protobuf").want(406)
 	// kube-apiserver treats an object as a list until it reads items.
 	one := p.do("GET", widgetsPath+"/b", "", "Accept",
 		"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io").want(500)
-	if !strings.Contains(one.message(), "content is not a list") {
-		t.Errorf("message %q", one.message())
-	}
+	assert.Containsf(t, one.message(), "content is not a list", "message")
 	p.do("GET", definitionsPath+"/widgets.example.com", "", "Accept", "application/vnd.kubernetes.protobuf").want(200)
 }
 
@@ -173,9 +168,7 @@ func TestTransitionRulesAndRatcheting(t *testing.T) {
 	p.do("POST", widgetsPath, widget("a", `{"color":"green","replicas":9}`)).want(201)
 	refused := p.do("PATCH", widgetsPath+"/a", `{"spec":{"color":"blue"}}`, "Content-Type",
 		"application/merge-patch+json").want(422)
-	if !strings.Contains(refused.message(), "spec: Invalid value: color is immutable") {
-		t.Error(refused.message())
-	}
+	assert.Contains(t, refused.message(), "spec: Invalid value: color is immutable")
 	// A stricter schema accepts existing values that do not change.
 	current := p.do("GET", definitionsPath+"/widgets.example.com", "").object()
 	tighter := strings.Replace(mustJSON(t, current.Object), `"maximum":10`, `"maximum":5`, 1)
@@ -219,9 +212,7 @@ func TestStatusAndScale(t *testing.T) {
 		t.Errorf("scale: %s", a.body)
 	}
 	a = p.do("PATCH", widgetsPath+"/a/scale", `{"spec":{"replicas":4}}`, merge...).want(200)
-	if a.field("spec.replicas") != 4.0 {
-		t.Errorf("scale: %s", a.body)
-	}
+	assert.Equalf(t, a.field("spec.replicas"), 4.0, "scale: %s", a.body)
 	a = p.do("GET", widgetsPath+"/a", "").want(200)
 	if a.field("spec.replicas") != 4.0 || a.field("metadata.generation") != 3.0 || a.field("spec.color") != "green" {
 		t.Errorf("scaled: %s", a.body)
@@ -246,19 +237,13 @@ func TestColumnsAndSelectableFields(t *testing.T) {
 	for _, row := range table.field("rows").([]any) {
 		rows = append(rows, mustJSON(t, row.(map[string]any)["cells"]))
 	}
-	if want := []string{`["a","green",1]`, `["b","blue",3]`}; !slices.Equal(rows, want) {
-		t.Errorf("rows %q, want %q", rows, want)
-	}
+	assert.Slicef(t, rows, []string{`["a","green",1]`, `["b","blue",3]`}, "rows")
 	list := p.do("GET", widgetsPath+"?fieldSelector=spec.color%3Dblue", "").want(200)
 	if items := list.field("items").([]any); len(items) != 1 {
 		t.Errorf("selected %d objects, want 1", len(items))
 	}
 	refused := p.do("GET", widgetsPath+"?fieldSelector=spec.note%3Dx", "").want(400)
-	if !strings.Contains(refused.message(), "field label not supported: spec.note") {
-		t.Error(refused.message())
-	}
+	assert.Contains(t, refused.message(), "field label not supported: spec.note")
 	own := p.do("GET", definitionsPath, "", "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1").want(200)
-	if heads := mustJSON(t, own.field("columnDefinitions")); !strings.Contains(heads, `"name":"Created At"`) {
-		t.Errorf("columns %s", heads)
-	}
+	assert.Containsf(t, mustJSON(t, own.field("columnDefinitions")), `"name":"Created At"`, "columns")
 }

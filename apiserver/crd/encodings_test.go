@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -50,9 +51,7 @@ func TestDefinitionsInProtobuf(t *testing.T) {
 		}
 		path := "/apis/example.com/v1/namespaces/default/" + plural
 		made := p.do("POST", path, body("a", `"c"`)).want(201)
-		if made.field("of.a.b") != "c" {
-			t.Errorf("created %s", made.body)
-		}
+		assert.Equalf(t, made.field("of.a.b"), "c", "created %s", made.body)
 		if a := p.do("POST", path, body("b", "1")).want(422); !strings.Contains(a.message(),
 			`of.a.b in body must be of type string`) {
 			t.Error(a.message())

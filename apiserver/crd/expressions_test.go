@@ -3,10 +3,10 @@ package crd_test
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 
 	"kelson.dev/apiserver/attacktest/bodies"
+	"kelson.dev/internal/assert"
 )
 
 // Rules whose types would be too large are refused before they are compiled, which would take
@@ -17,8 +17,6 @@ func TestExpensiveRules(t *testing.T) {
 	for _, keys := range []string{`"rule":%s`, `"rule":"true","messageExpression":%s`} {
 		a := p.do("POST", definitionsPath, widgets(`"rule":"self.color == oldSelf.color"`, fmt.Sprintf(keys, quoted))).
 			want(422)
-		if !strings.Contains(string(a.body), "expression is too complex") {
-			t.Errorf("%s", a.body)
-		}
+		assert.Contains(t, string(a.body), "expression is too complex")
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -84,9 +85,7 @@ func TestNameConflicts(t *testing.T) {
 				t.Errorf("conditions %q, want %q among them", got, want)
 			}
 		}
-		if got := a.field("status.acceptedNames.kind"); got != "" {
-			t.Errorf("accepted kind %q", got)
-		}
+		assert.Equalf(t, a.field("status.acceptedNames.kind"), "", "accepted kind")
 		if _, ok := p.registry.Current().ByName(schema.GroupResource{Group: "example.com", Resource: "gadgets"}); ok {
 			t.Error("a definition whose names were refused is served")
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -39,9 +40,7 @@ func TestListsOverAllNamespaces(t *testing.T) {
 				t.Errorf("limit %d: %v objects remain after %d", limit, left, len(got))
 			}
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("limit %d:\n got %s\nwant %s", limit, strings.Join(got, " "), want)
-		}
+		assert.Equalf(t, strings.Join(got, " "), want, "limit %d", limit)
 	}
 }
 
@@ -59,9 +58,7 @@ func TestWatchFromBeforeTheDefinition(t *testing.T) {
 	created := p.do("POST", definitionsPath, widgets()).want(201).field("metadata.resourceVersion").(string)
 	p.do("POST", widgetsPath, widget("a", `{"color":"red"}`)).want(201)
 	want := `"message":"too old resource version: 1 (` + created + `)","reason":"Expired","code":410`
-	if event := p.firstEvent("1"); !strings.Contains(event, want) {
-		t.Errorf("from 1: %s, want %s", event, want)
-	}
+	assert.Containsf(t, p.firstEvent("1"), want, "from 1")
 	if event := p.firstEvent(created); !strings.HasPrefix(event, `{"type":"ADDED"`) ||
 		!strings.Contains(event, `"name":"a"`) {
 		t.Errorf("from %s: %s, want a", created, event)

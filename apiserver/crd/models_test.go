@@ -2,7 +2,6 @@ package crd
 
 import (
 	"encoding/json"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	merge "sigs.k8s.io/structured-merge-diff/v6/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -61,9 +61,7 @@ func TestModelsMatchKubernetes(t *testing.T) {
 			t.Errorf("%s: only %d types", name, len(got))
 		}
 		for typeName, g := range got {
-			if w := want[typeName]; !reflect.DeepEqual(g, w) {
-				t.Errorf("%s: %s:\n got %+v\nwant %+v", name, typeName, g, w)
-			}
+			assert.Deepf(t, g, want[typeName], "%s: %s", name, typeName)
 		}
 	}
 }

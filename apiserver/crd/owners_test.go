@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"kelson.dev/internal/assert"
 )
 
 // Objects share the memory of equal field sets. Concurrent writers with all verbs do not affect
@@ -46,9 +48,7 @@ func TestConcurrentWritersOwnTheirFields(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for n := range 20 {
-				if got := writeHistory(fmt.Sprintf("w-%d-%d", i, n)); got != want {
-					t.Errorf("got\n%s\nwant\n%s", got, want)
-				}
+				assert.Equal(t, writeHistory(fmt.Sprintf("w-%d-%d", i, n)), want)
 			}
 		})
 	}

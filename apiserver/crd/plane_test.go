@@ -28,6 +28,7 @@ import (
 	verbs "kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -70,9 +71,7 @@ func planeOver(t testing.TB, s *store.Store, change ...func(*crd.Config)) *plane
 		GrouplessAPIPrefixes: sets.NewString("api")}
 	p.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		i, err := info.NewRequestInfo(req)
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		ctx := request.WithRequestInfo(req.Context(), i)
 		ctx = warning.WithWarningRecorder(ctx, warnings{w.Header()})
 		if p.waiting != nil {
@@ -107,9 +106,7 @@ func (p *plane) run() (stop func()) {
 	go func() { done <- p.definitions.Run(ctx) }()
 	return func() {
 		cancel()
-		if err := <-done; err != nil {
-			p.t.Errorf("Run: %v", err)
-		}
+		assert.NoErrorf(p.t, <-done, "Run")
 	}
 }
 
@@ -166,9 +163,7 @@ func (a *answer) want(code int) *answer {
 func (a *answer) object() *unstructured.Unstructured {
 	a.t.Helper()
 	u := &unstructured.Unstructured{}
-	if err := json.Unmarshal(a.body, &u.Object); err != nil {
-		a.t.Fatalf("%v: %s", err, a.body)
-	}
+	require.NoErrorf(a.t, json.Unmarshal(a.body, &u.Object), "%s", a.body)
 	return u
 }
 

@@ -35,9 +35,7 @@ func (p *plane) watch(path string) *watching {
 	require.NoError(p.t, err)
 	resp, err := (&inprocess.Transport{Handler: p.handler}).RoundTrip(req)
 	require.NoError(p.t, err)
-	if resp.StatusCode != http.StatusOK {
-		p.t.Fatalf("watch %s: %s", path, resp.Status)
-	}
+	require.Equalf(p.t, resp.StatusCode, http.StatusOK, "watch %s: %s", path, resp.Status)
 	w := &watching{}
 	go func() {
 		defer resp.Body.Close()

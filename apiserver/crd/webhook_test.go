@@ -19,6 +19,7 @@ import (
 
 	"kelson.dev/apiserver/crd"
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/pipes"
 	"kelson.dev/internal/require"
 )
@@ -38,9 +39,7 @@ func serveWebhook(t *testing.T, convert func(obj map[string]any, version string)
 			Result: metav1.Status{Status: metav1.StatusSuccess}}
 		for _, raw := range review.Request.Objects {
 			var obj map[string]any
-			if err := json.Unmarshal(raw.Raw, &obj); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, json.Unmarshal(raw.Raw, &obj))
 			if problem := convert(obj, review.Request.DesiredAPIVersion); problem != "" {
 				review.Response.Result = metav1.Status{Status: metav1.StatusFailure, Message: problem}
 			}
@@ -49,9 +48,7 @@ func serveWebhook(t *testing.T, convert func(obj map[string]any, version string)
 			review.Response.ConvertedObjects = append(review.Response.ConvertedObjects, runtime.RawExtension{Raw: data})
 		}
 		review.Request = nil
-		if err := json.NewEncoder(w).Encode(review); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, json.NewEncoder(w).Encode(review))
 	})
 }
 
@@ -150,9 +147,7 @@ func TestConversionWebhook(t *testing.T) {
 		t.Errorf("%d calls for lists of a revision that was converted before, and for a read that needs no conversion",
 			calls-before)
 	}
-	if n := waiting.now.Load(); n != 0 {
-		t.Errorf("%d requests wait after their responses", n)
-	}
+	assert.Equalf(t, waiting.now.Load(), 0, "requests wait after their responses")
 	refused := p.do("POST", path, strings.NewReplacer("green", "broken", `"a"`, `"b"`).Replace(body))
 	if refused.code != 500 || !strings.Contains(refused.message(),
 		"conversion webhook for example.com/v1beta1, Kind=Widget failed: that is not a colour") {

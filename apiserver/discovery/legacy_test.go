@@ -1,10 +1,11 @@
 package discovery
 
 import (
-	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kelson.dev/internal/assert"
 )
 
 // built-in subresources are sorted; those of custom kinds are not.
@@ -19,8 +20,6 @@ func TestSortResources(t *testing.T) {
 		for _, r := range list {
 			got = append(got, r.Name)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("custom %v: %v, want %v", custom, got, want)
-		}
+		assert.Slicef(t, got, want, "custom %v", custom)
 	}
 }

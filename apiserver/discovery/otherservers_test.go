@@ -13,6 +13,7 @@ import (
 
 	"kelson.dev/apiserver/discovery"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -64,9 +65,7 @@ func TestOrderOfOtherGroups(t *testing.T) {
 			}
 		}
 		for _, got := range both {
-			if got := strings.Join(got, " "); got != want {
-				t.Errorf("%s\nwant %s", got, want)
-			}
+			assert.Equal(t, strings.Join(got, " "), want)
 		}
 	}
 	want("apps/v1 autoscaling/v2 autoscaling/v1 b.example.com/v1 b.example.com/v2beta1 c.example.com/v1")
@@ -87,9 +86,7 @@ func TestOrderOfOtherGroups(t *testing.T) {
 		t.Error(code, group)
 	}
 	// The server itself serves the document about its group version.
-	if code := get("/apis/a.example.com/v1", "application/json", &group); code != http.StatusNotFound {
-		t.Error(code)
-	}
+	assert.Equal(t, get("/apis/a.example.com/v1", "application/json", &group), http.StatusNotFound)
 }
 
 // priorityOf gives two groups priorities that differ from those of custom kinds.

@@ -5,6 +5,7 @@ import (
 
 	"kelson.dev/apiserver/fastpath/fieldset"
 	"kelson.dev/apiserver/fastpath/shape"
+	"kelson.dev/internal/assert"
 )
 
 var (
@@ -84,8 +85,6 @@ func TestObject(t *testing.T) {
 func TestPlain(t *testing.T) {
 	for text, want := range map[string]bool{"": true, "app.example.com/x": true, `"`: false, `\`: false, "<": false,
 		"&": false, "é": false, "\n": false, "\x7f": false} {
-		if fieldset.Plain(text) != want {
-			t.Errorf("Plain(%q) is not %t", text, want)
-		}
+		assert.Equalf(t, fieldset.Plain(text), want, "Plain(%q)", text)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"kelson.dev/apiserver/fastpath/fieldset"
 	"kelson.dev/apiserver/fastpath/shape"
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 )
 
 // generatorFieldset generates random schemas and objects.
@@ -174,12 +175,8 @@ func TestObjectMatchesLibrary(t *testing.T) {
 			answered++
 			shown, _ := json.Marshal(object)
 			want, err := libraryFields(kind, object, options)
-			if err != nil {
-				t.Fatalf("%s\ngot  %s\nwant error %v", shown, got, err)
-			}
-			if got != want {
-				t.Fatalf("%s with %+v\ngot  %s\nwant %s", shown, options, got, want)
-			}
+			require.NoErrorf(t, err, "%s\ngot  %s\nwant", shown, got)
+			require.Equalf(t, got, want, "%s with %+v", shown, options)
 		}
 	}
 	t.Logf("answered %d, left %d to the library", answered, refused)

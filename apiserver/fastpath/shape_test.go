@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"kelson.dev/apiserver/fastpath/shape"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/randomtest"
 	"kelson.dev/internal/require"
 )
@@ -68,9 +69,7 @@ func TestFromStructural(t *testing.T) {
 			if !declared || !same(got, test.want) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
-			if root.Keyed != (test.want != nil && test.want.Keyed) {
-				t.Errorf("the object is keyed: %t", root.Keyed)
-			}
+			assert.Equalf(t, root.Keyed, test.want != nil && test.want.Keyed, "the object is keyed")
 		})
 	}
 	if s := shape.FromStructural(nil); s != nil {
@@ -109,9 +108,7 @@ func TestFree(t *testing.T) {
 		`{"type":"object"}`: nil,
 	} {
 		root := shape.FromStructural(structural(t, `{"type":"object","properties":{"p":`+schema+`}}`))
-		if !reflect.DeepEqual(root.Free, want) {
-			t.Errorf("%s: %v, not %v", schema, root.Free, want)
-		}
+		assert.Deepf(t, root.Free, want, "%s", schema)
 	}
 }
 
@@ -145,12 +142,8 @@ func TestFromTyped(t *testing.T) {
 		t.Errorf("mixed is %+v", mixed)
 	}
 	ports, _ := s.Member("ports")
-	if want := []shape.Key{{Name: "port"}, {Name: "protocol", Default: "TCP"}}; !reflect.DeepEqual(ports.Keys, want) {
-		t.Errorf("the keys are %v", ports.Keys)
-	}
-	if !reflect.DeepEqual(ports.Items.Defaulted, []string{"protocol"}) {
-		t.Errorf("defaulted: %v", ports.Items.Defaulted)
-	}
+	assert.Deepf(t, ports.Keys, []shape.Key{{Name: "port"}, {Name: "protocol", Default: "TCP"}}, "the keys")
+	assert.Deepf(t, ports.Items.Defaulted, []string{"protocol"}, "defaulted")
 	if shape.FromTyped(nil) != nil {
 		t.Error("the shape of no type is not nil")
 	}

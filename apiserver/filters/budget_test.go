@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/assert"
 )
 
 // Waiting requests get shares in order. The limit of a user delays only that user's requests, and
@@ -60,8 +62,6 @@ func TestBudgetOrder(t *testing.T) {
 		take("a", unit)
 		time.Sleep(time.Minute)
 		check("a8true", "a2false")
-		if len(b.queued) != 0 {
-			t.Error("the wait did not end")
-		}
+		assert.Equalf(t, len(b.queued), 0, "the wait did not end")
 	})
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
+
+	"kelson.dev/internal/assert"
 )
 
 type outerKey struct{}
@@ -83,20 +85,14 @@ func TestDeadlineOfARequest(t *testing.T) {
 		})
 		after := serve(t.Context(), func(ctx context.Context) { // the handler only reads Err
 			time.Sleep(time.Minute)
-			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				t.Errorf("the context has not ended: %v", ctx.Err())
-			}
+			assert.ErrorIsf(t, ctx.Err(), context.DeadlineExceeded, "the context has not ended")
 		})
-		if !errors.Is(after.Err(), context.DeadlineExceeded) {
-			t.Errorf("Err returned a different result: %v", after.Err())
-		}
+		assert.ErrorIsf(t, after.Err(), context.DeadlineExceeded, "Err returned a different result")
 		serve(t.Context(), func(ctx context.Context) { // the handler waits for a derived context
 			child, cancel := context.WithCancel(context.WithValue(ctx, callKey{}, nil))
 			defer cancel()
 			<-child.Done()
-			if !errors.Is(child.Err(), context.DeadlineExceeded) {
-				t.Errorf("child: %v", child.Err())
-			}
+			assert.ErrorIsf(t, child.Err(), context.DeadlineExceeded, "child")
 		})
 		ended := make(chan error, 2)
 		// goroutines that wait longer than the request
@@ -107,9 +103,7 @@ func TestDeadlineOfARequest(t *testing.T) {
 			go func() { <-child.Done(); ended <- child.Err() }()
 		})
 		for range 2 {
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("after its end: %v", err)
-			}
+			assert.ErrorIsf(t, <-ended, context.Canceled, "after its end")
 		}
 		// first used after the request
 		if after = serve(t.Context(), func(context.Context) {}); !errors.Is(after.Err(), context.Canceled) {
@@ -120,14 +114,10 @@ func TestDeadlineOfARequest(t *testing.T) {
 		outer, cancel := context.WithCancel(t.Context()) // the client closes the connection
 		serve(outer, func(ctx context.Context) {
 			cancel()
-			if !errors.Is(ctx.Err(), context.Canceled) {
-				t.Errorf("the client is gone: %v", ctx.Err())
-			}
+			assert.ErrorIsf(t, ctx.Err(), context.Canceled, "the client is gone")
 			<-ctx.Done()
 		})
-		if since := time.Since(start); since != 3*time.Minute {
-			t.Errorf("took %v", since)
-		}
+		assert.Equalf(t, time.Since(start), 3*time.Minute, "took")
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/assert"
 )
 
 func get(h http.Handler, path string, header ...string) *httptest.ResponseRecorder {
@@ -77,9 +78,7 @@ func TestTimeout(t *testing.T) {
 			"/api/v1/pods?watch=1&timeout=5s":    "none",
 			"//api/v1/pods":                      "404 page not found\n",
 		} {
-			if got := get(c, path).Body.String(); got != want {
-				t.Errorf("%s: %s, want %s", path, got, want)
-			}
+			assert.Equalf(t, get(c, path).Body.String(), want, "%s", path)
 		}
 		const malformed = `invalid timeout specified in the request URL - time: invalid duration \"nope\"`
 		if w := get(c, "/api/v1/pods?timeout=nope"); w.Code != 400 || !strings.Contains(w.Body.String(), malformed) {
@@ -110,20 +109,14 @@ func TestShutdown(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := c.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a request is in progress: %v", err)
-		}
+		assert.ErrorIsf(t, c.Shutdown(ctx), context.DeadlineExceeded, "a request is in progress")
 		w := get(c, "/healthz")
 		if w.Code != 503 || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
 		close(slow)
-		if got := <-body; got != "done" {
-			t.Error(got)
-		}
-		if err := c.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.Equal(t, <-body, "done")
+		assert.NoError(t, c.Shutdown(t.Context()))
 	})
 }
 
@@ -204,20 +197,14 @@ func TestPaths(t *testing.T) {
 		"/apis": "root", "/apis/apps": "below", "/apis/apps/v1": "below", "/openapi/v2": "v2",
 		"/openapi/v3": "404 page not found\n", "/nothing/at/all": "404 page not found\n",
 	} {
-		if got := get(c, path).Body.String(); got != want {
-			t.Errorf("%s: %q", path, got)
-		}
+		assert.Equalf(t, get(c, path).Body.String(), want, "%s", path)
 	}
-	if body := get(c, "/version").Body.String(); !strings.Contains(body, `"gitVersion": "v1.2.3"`) {
-		t.Error(body)
-	}
+	assert.Contains(t, get(c, "/version").Body.String(), `"gitVersion": "v1.2.3"`)
 	index := strings.Join(strings.Fields(get(c, "/").Body.String()), "")
 	if index != `{"paths":["/apis","/apis/apps","/healthz","/healthz/ping","/livez","/livez/ping","/metrics","/metrics/slis","/openapi/v2","/readyz","/readyz/ping","/readyz/shutdown","/readyz/store","/version"]}` {
 		t.Error(index)
 	}
-	if other := strings.Join(strings.Fields(get(c, "/index.html").Body.String()), ""); other != index {
-		t.Error(other)
-	}
+	assert.Equal(t, strings.Join(strings.Fields(get(c, "/index.html").Body.String()), ""), index)
 	get(c, "/readyz")
 	get(c, "/readyz/ping") // not counted
 	slis := get(c, "/metrics/slis").Body.String()
@@ -226,9 +213,7 @@ func TestPaths(t *testing.T) {
 		`kubernetes_healthchecks_total{name="ping",status="success",type="readyz"} 1`,
 		`kubernetes_healthchecks_total{name="store",status="error",type="readyz"} 1`,
 	} {
-		if !strings.Contains(slis, line+"\n") {
-			t.Errorf("no %s in\n%s", line, slis)
-		}
+		assert.Containsf(t, slis, line+"\n", "no %s in", line)
 	}
 	body := get(c, "/metrics").Body.String()
 	if !strings.Contains(body, `apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="",scope="",subresource="",verb="GET",version=""}`) {

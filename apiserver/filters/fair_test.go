@@ -23,6 +23,7 @@ import (
 	"kelson.dev/apiserver/flowcontrol"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -141,9 +142,7 @@ func TestSeatsOfWatches(t *testing.T) {
 			t.Errorf("request while the only seat is taken: %d %v %s", w.Code, w.Header(), w.Body)
 		}
 		for _, name := range []string{"X-Kubernetes-PF-FlowSchema-UID", "X-Kubernetes-PF-PriorityLevel-UID"} {
-			if len(w.Result().Header.Values(name)) != 1 {
-				t.Errorf("no %s", name)
-			}
+			assert.Equalf(t, len(w.Result().Header.Values(name)), 1, "no %s", name)
 		}
 		if w := serve("root+"+user.SystemPrivilegedGroup, "GET", path); w.Code != http.StatusOK {
 			t.Errorf("request of an administrator: %d", w.Code)
@@ -203,19 +202,13 @@ func TestLongRunningRequestsWithLargeHeads(t *testing.T) {
 		}
 		var watches sync.WaitGroup
 		watches.Go(func() {
-			if code := watch(40 << 10); code != http.StatusOK {
-				t.Errorf("the first watch: %d", code)
-			}
+			assert.Equalf(t, watch(40<<10), http.StatusOK, "the first watch")
 		})
 		synctest.Wait()
-		if code := watch(0); code != http.StatusTooManyRequests {
-			t.Errorf("a second watch: %d", code)
-		}
+		assert.Equalf(t, watch(0), http.StatusTooManyRequests, "a second watch")
 		close(end)
 		watches.Wait()
-		if code := watch(0); code != http.StatusOK {
-			t.Errorf("a watch after the first: %d", code)
-		}
+		assert.Equalf(t, watch(0), http.StatusOK, "a watch after the first")
 	})
 }
 

@@ -70,9 +70,7 @@ func compareInfo(t *testing.T, method, target string) {
 	req := &http.Request{Method: method, URL: u}
 	want, wantErr := kubernetes().NewRequestInfo(req)
 	got, err := Info(req)
-	if (err == nil) != (wantErr == nil) {
-		t.Fatalf("%s %s: error %v, want %v", method, target, err, wantErr)
-	}
+	require.Equalf(t, err == nil, wantErr == nil, "%s %s: error %v, want %v", method, target, err, wantErr)
 	if err == nil && !reflect.DeepEqual(got, want) {
 		t.Errorf("%s %s:\n got %+v\nwant %+v", method, target, *got, *want)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -220,9 +221,7 @@ func TestBudgetOfHeads(t *testing.T) {
 			t.Errorf("a second large head: %d %s", code, answer)
 		}
 		w.Close()
-		if answer := <-first; answer != "200 0" {
-			t.Errorf("the first: %s", answer)
-		}
+		assert.Equalf(t, <-first, "200 0", "the first")
 		if code, answer := send(t.Context(), c, "POST", configMaps, strings.NewReader("body"), head); code != 200 ||
 			answer != "4" {
 			t.Errorf("after the first: %d %s", code, answer)

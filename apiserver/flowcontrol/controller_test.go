@@ -28,6 +28,7 @@ import (
 
 	"kelson.dev/apiserver/flowcontrol"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -307,9 +308,7 @@ func TestBorrowing(t *testing.T) {
 		require.NoError(t, err)
 		ticket.Release()
 		const nominal = 49 // 600 seats × 20 of 245 shares
-		if n := seatsOf(t, c, "nominal_limit_seats", "global-default"); n != nominal {
-			t.Errorf("%v nominal seats, want %d", n, nominal)
-		}
+		assert.Equalf(t, seatsOf(t, c, "nominal_limit_seats", "global-default"), nominal, "nominal seats")
 		before := seatsOf(t, c, "current_limit_seats", "global-default")
 		over := make(chan struct{})
 		var flood sync.WaitGroup
@@ -391,9 +390,7 @@ func TestConfigurationAppliesImmediately(t *testing.T) {
 		}
 		other.Release()
 		first.Release()
-		if err := <-got; err != nil {
-			t.Errorf("a request of a deleted level: %v", err)
-		}
+		assert.NoErrorf(t, <-got, "a request of a deleted level")
 		second.Release()
 		second.Release() // a second call has no effect
 

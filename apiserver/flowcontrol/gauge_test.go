@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/util/flowcontrol/metrics"
 	fcrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -70,9 +71,7 @@ func TestQueueSetCallsOfGauges(t *testing.T) {
 			t.Error("a request was accepted although the queue is full")
 		}
 		time.Sleep(5 * time.Minute)
-		if n := executed.Load(); n != 2 {
-			t.Errorf("%d requests were executed, want 2: one waited too long", n)
-		}
+		assert.Equalf(t, executed.Load(), 2, "requests were executed, want 2: one waited too long")
 		cfg.DesiredNumQueues = 0 // requests do not wait
 		if completer, err = queues.BeginConfigChange(cfg); err != nil {
 			t.Fatal(err)
@@ -86,9 +85,7 @@ func TestQueueSetCallsOfGauges(t *testing.T) {
 			&waiting: {"Add", "SetDenominator"}, &executing: {"Add", "SetDenominator"},
 			&seats: {"Add", "SetDenominator"}, &demand: {"Set"},
 		} {
-			if got := slices.Sorted(maps.Keys(gauge.made)); !slices.Equal(got, want) {
-				t.Errorf("calls %q, want %q", got, want)
-			}
+			assert.Slicef(t, slices.Sorted(maps.Keys(gauge.made)), want, "calls")
 		}
 	})
 }

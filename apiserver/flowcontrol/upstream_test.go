@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/flowcontrol"
+	"kelson.dev/internal/require"
 )
 
 // kubernetes is Kubernetes' own controller with the objects that exist from the start, and others.
@@ -129,9 +130,7 @@ func TestClassificationMatchesKubernetes(t *testing.T) {
 			info.Subresource, info.Namespace = pick("", "", "status"), pick("", "x", "kube-system")
 		}
 		want, got := kubernetesSchemaOf(theirs, info, u), ours.SchemaOf(info, u)
-		if got != want {
-			t.Fatalf("seed %d: request %+v of user %+v has the FlowSchema %s, want %s", seed, info, u, got, want)
-		}
+		require.Equalf(t, got, want, "seed %d: request %+v of user %+v has the FlowSchema", seed, info, u)
 		seen[got] = true
 	}
 	if len(seen) < 20 {

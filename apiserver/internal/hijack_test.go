@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/serving/hijack"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -57,9 +58,7 @@ func TestUnreadInput(t *testing.T) {
 		t.Error(err)
 	}
 	got, err := io.ReadAll(conn)
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 	if !bytes.Equal(got, output) {
 		t.Errorf("got %d of %d bytes", len(got), len(output))
 	}
@@ -75,18 +74,12 @@ func TestClose(t *testing.T) {
 			reads <- err
 		}()
 		time.Sleep(10 * time.Millisecond) // usually, Read waits by now
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := <-reads; !errors.Is(err, net.ErrClosed) {
-			t.Errorf("the read failed with %v", err)
-		}
+		assert.NoError(t, conn.Close())
+		assert.ErrorIsf(t, <-reads, net.ErrClosed, "the read failed")
 		if _, err := conn.Write([]byte("late")); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("the write failed with %v", err)
 		}
-		if err := conn.Close(); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("the second Close failed with %v", err)
-		}
+		assert.ErrorIsf(t, conn.Close(), net.ErrClosed, "the second Close failed")
 		go func() {
 			// It fails as soon as the connection is closed.
 			for conn.SetWriteDeadline(time.Time{}) == nil {
@@ -110,8 +103,6 @@ func TestClose(t *testing.T) {
 func TestPipe(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()
-	if got := hijack.Linger(near); got != near {
-		t.Errorf("got %T", got)
-	}
+	assert.Equal(t, hijack.Linger(near), near)
 	near.Close()
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/internal/histogram"
+	"kelson.dev/internal/assert"
 )
 
 func TestHistogram(t *testing.T) {
@@ -44,9 +45,7 @@ func TestScale(t *testing.T) {
 	if c.Buckets[0] != 2 || c.Buckets[1] != 2 || c.Buckets[2] != 1 || c.Count != 5 {
 		t.Errorf("%d durations: %v", c.Count, c.Buckets)
 	}
-	if want := time.Hour + time.Second + 2*time.Millisecond + 1; c.Sum != want {
-		t.Errorf("sum is %v, want %v", c.Sum, want)
-	}
+	assert.Equalf(t, c.Sum, time.Hour+time.Second+2*time.Millisecond+1, "sum")
 }
 
 func BenchmarkSince(b *testing.B) {

@@ -17,6 +17,7 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -121,9 +122,7 @@ func TestVerbs(t *testing.T) {
 		!chain.Handles(admission.Create) || chain.Handles(admission.Delete) {
 		t.Error(err)
 	}
-	if err := chain.(admission.ValidationInterface).Validate(t.Context(), a, nil); !errors.Is(err, errRejected) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, chain.(admission.ValidationInterface).Validate(t.Context(), a, nil), errRejected)
 	v.Watch(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Sent(3000)
 	v.Decoded(time.Now())
 	got := gather(t, registry)
@@ -138,9 +137,7 @@ func TestVerbs(t *testing.T) {
 	if strings.Join(steps, "; ") != "operation=CREATE rejected=false type=admit ; operation=CREATE rejected=true type=validate " {
 		t.Errorf("%q", steps)
 	}
-	if n := got["apiserver_watch_events_total"].GetMetric()[0].GetCounter().GetValue(); n != 1 {
-		t.Error(n)
-	}
+	assert.Equal(t, got["apiserver_watch_events_total"].GetMetric()[0].GetCounter().GetValue(), 1)
 	var none *metrics.Verbs
 	none.Decoded(time.Now())
 	none.Watch(schema.GroupVersionResource{}).Sent(1)

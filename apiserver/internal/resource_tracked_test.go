@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/assert"
 )
 
 func TestWide(t *testing.T) {
@@ -48,8 +49,6 @@ func TestWide(t *testing.T) {
 		"small tree": {&unstructured.Unstructured{
 			Object: map[string]any{"a": map[string]any{"b": []any{1, "c"}}}}, false},
 	} {
-		if got := resource.Wide(test.obj); got != test.want {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
+		assert.Equalf(t, resource.Wide(test.obj), test.want, "%s", name)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -16,9 +17,7 @@ func TestCertificatesWhenTheClockIsSet(t *testing.T) {
 	leaf := &x509.Certificate{NotBefore: now.Add(-backdate), NotAfter: now.Add(leafLifetime)}
 	for jump, want := range map[time.Duration]bool{0: true, -time.Minute: true, -backdate - time.Hour: false,
 		leafLifetime: false, leafLifetime - renewBefore: false, leafLifetime / 2: true} {
-		if got := usable(leaf, now.Add(jump)); got != want {
-			t.Errorf("clock set by %s: %v, want %v", jump, got, want)
-		}
+		assert.Equalf(t, usable(leaf, now.Add(jump)), want, "clock set by %s", jump)
 	}
 }
 
@@ -39,9 +38,7 @@ func TestCertificatesInAnotherTimeZone(t *testing.T) {
 				Roots: authority.Pool(), CurrentTime: time.Now().Add(zone),
 				KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 			})
-			if err != nil {
-				t.Errorf("certificate of the %s, clock set by %s: %v", name, zone, err)
-			}
+			assert.NoErrorf(t, err, "certificate of the %s, clock set by %s", name, zone)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -33,9 +34,7 @@ func TestDeliveries(t *testing.T) {
 			d.await(t.Context(), s)
 			return time.Since(begin)
 		}
-		if took := waits(); took != 0 {
-			t.Errorf("the first write waited %s", took)
-		}
+		assert.Equalf(t, waits(), 0, "the first write waited")
 		// nil: the operation of a request that wrote nothing
 		d.add(append(write("namespaces", "b"), nil))
 		d.add(write("configmaps", "c"))

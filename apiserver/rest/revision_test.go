@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -20,9 +21,7 @@ func TestSetRevision(t *testing.T) {
 		{"not an object", `[]`, `[]`},
 		{"broken", `{"metadata":{"resourceVersion":"`, `{"metadata":{"resourceVersion":"`},
 	} {
-		if got := string(setRevision([]byte(c.in), "123")); got != c.want {
-			t.Errorf("%s: %s", c.name, got)
-		}
+		assert.Equalf(t, string(setRevision([]byte(c.in), "123")), c.want, "%s", c.name)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 	"kelson.dev/apiserver/internal/watchdog"
+	"kelson.dev/internal/assert"
 )
 
 // stalledWriter is the ResponseWriter of a client that does not read.
@@ -46,12 +47,8 @@ func TestStalledWatch(t *testing.T) {
 		if w.write([]byte("x")) == nil {
 			t.Error("written")
 		}
-		if took := time.Since(start); took != stall {
-			t.Errorf("ended after %s", took)
-		}
-		if took := given.at.Sub(start); took != watchdog.Patience {
-			t.Errorf("seats were released after %s", took)
-		}
+		assert.Equalf(t, time.Since(start), stall, "ended after")
+		assert.Equalf(t, given.at.Sub(start), watchdog.Patience, "seats were released after")
 		w.dog.Stop()
 		time.Sleep(time.Hour)
 
@@ -85,16 +82,12 @@ func TestPending(t *testing.T) {
 	for _, p := range all {
 		p.release()
 		p.release()
-		if len(p.bytes()) != 0 {
-			t.Error("a released buffer is not empty")
-		}
+		assert.Equalf(t, len(p.bytes()), 0, "a released buffer is not empty")
 	}
 	p := &pending{}
 	if p.append(make([]byte, largeBuffer+1)) || !p.append(make([]byte, largeBuffer)) {
 		t.Error("a large buffer does not have the expected size")
 	}
 	p.release()
-	if largeTaken.Load() != 0 {
-		t.Errorf("%d large buffers are taken", largeTaken.Load())
-	}
+	assert.Equalf(t, largeTaken.Load(), 0, "large buffers are taken")
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/assert"
 )
 
 // A watch of a resource with many watches sends events at intervals. The more watches there are,
@@ -21,31 +23,21 @@ func TestPace(t *testing.T) {
 		}
 		p := &pace{crowd: all.join("pods")}
 		p.sent()
-		if d := waited(p); d != 0 {
-			t.Errorf("alone: %s", d)
-		}
+		assert.Equalf(t, waited(p), 0, "alone")
 		for range 49 {
 			all.join("pods")
 		}
 		other := &pace{crowd: all.join("nodes")}
 		other.sent()
 		p.sent()
-		if d := waited(p); d != 5*time.Millisecond {
-			t.Errorf("wait of a watch among fifty: %s", d)
-		}
-		if d := waited(p); d != 0 {
-			t.Errorf("second wait, without a send in between: %s", d)
-		}
-		if d := waited(other); d != 0 {
-			t.Errorf("wait of a watch of another resource: %s", d)
-		}
+		assert.Equalf(t, waited(p), 5*time.Millisecond, "wait of a watch among fifty")
+		assert.Equalf(t, waited(p), 0, "second wait, without a send in between")
+		assert.Equalf(t, waited(other), 0, "wait of a watch of another resource")
 		for range 9900 {
 			all.join("pods")
 		}
 		p.sent()
-		if d := waited(p); d != maxPace {
-			t.Errorf("wait of a watch among ten thousand: %s", d)
-		}
+		assert.Equalf(t, waited(p), maxPace, "wait of a watch among ten thousand")
 		p.sent()
 		close(done)
 		if p.wait(done) {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/apiserver/internal/turn"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -54,13 +55,9 @@ func TestPlacesOfUsers(t *testing.T) {
 			leave()
 		}
 		leaves[0]()
-		if err := <-entered; err != nil {
-			t.Errorf("the write that waited first: %v", err)
-		}
+		assert.NoErrorf(t, <-entered, "the write that waited first")
 		for range perUser*waitingPerPlace - 1 {
-			if err := <-entered; err != nil {
-				t.Errorf("a write that waited: %v", err)
-			}
+			assert.NoErrorf(t, <-entered, "a write that waited")
 		}
 		// All places are taken until the deadline.
 		_, leave, err := w.enter(mallory, false)
@@ -72,9 +69,7 @@ func TestPlacesOfUsers(t *testing.T) {
 		for _, leave := range leaves[1:] {
 			leave()
 		}
-		if len(w.users) != 0 {
-			t.Errorf("users without work are still counted: %v", w.users)
-		}
+		assert.Equalf(t, len(w.users), 0, "users without work are still counted: %v", w.users)
 	})
 }
 
@@ -119,8 +114,6 @@ func TestTurnsOfUsers(t *testing.T) {
 			leave()
 		}
 		turn.Pause(turn.Context(ctx, computing[0]))
-		if err := <-entered; err != nil {
-			t.Errorf("a write after another one paused: %v", err)
-		}
+		assert.NoErrorf(t, <-entered, "a write after another one paused")
 	})
 }

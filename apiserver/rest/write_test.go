@@ -16,6 +16,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -65,9 +66,7 @@ func newTransaction(t *testing.T, early, dryRun bool, current *store.Object, h *
 
 func (tx *transaction) want(t *testing.T, what string, events ...string) {
 	t.Helper()
-	if !slices.Equal(tx.events, events) {
-		t.Errorf("%s: %v, want %v", what, tx.events, events)
-	}
+	assert.Slicef(t, tx.events, events, "%s", what)
 	tx.events = nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"crypto/x509"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/assert"
 )
 
 // The cached user of a certificate is used only while the certificate is valid, even if the clock
@@ -18,8 +20,6 @@ func TestVerdictWhenTheClockIsSet(t *testing.T) {
 	v.until = now.Add(24 * time.Hour) // the monotonic clock does not change
 	for jump, want := range map[time.Duration]bool{0: true, 59 * time.Minute: true, 61 * time.Minute: false,
 		-61 * time.Minute: false} {
-		if got := v.holds(now.Add(jump), by); got != want {
-			t.Errorf("clock set by %s: %v, want %v", jump, got, want)
-		}
+		assert.Equalf(t, v.holds(now.Add(jump), by), want, "clock set by %s", jump)
 	}
 }

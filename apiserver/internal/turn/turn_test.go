@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -48,13 +49,9 @@ func TestTurns(t *testing.T) {
 					go func() { done <- compute(t.Context(), ts, test.before, test.pause, test.after) }()
 				}
 				for range test.computations {
-					if err := <-done; err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, <-done)
 				}
-				if took := time.Since(begin); took != test.want {
-					t.Errorf("took %s, want %s", took, test.want)
-				}
+				assert.Equalf(t, time.Since(begin), test.want, "took")
 			})
 		})
 	}
@@ -108,9 +105,7 @@ func TestResumeAfterTheEnd(t *testing.T) {
 		resume()
 		mine.End()
 		other.End()
-		if len(ts.taken) != 0 {
-			t.Error("a turn is lost")
-		}
+		assert.Equalf(t, len(ts.taken), 0, "a turn is lost")
 		Pause(t.Context())() // without a turn
 		(*Turn)(nil).End()
 	})
@@ -129,9 +124,7 @@ func TestTransport(t *testing.T) {
 			late, cancel := context.WithTimeout(req.Context(), time.Minute)
 			defer cancel()
 			other, err := ts.Take(late)
-			if err != nil {
-				t.Errorf("another computation: %v", err)
-			}
+			assert.NoErrorf(t, err, "another computation")
 			other.End()
 			return &http.Response{}, nil
 		})}
@@ -139,9 +132,7 @@ func TestTransport(t *testing.T) {
 		require.NoError(t, err)
 		_, err = transport.RoundTrip(req)
 		require.NoError(t, err)
-		if len(ts.taken) != 1 {
-			t.Error("the turn is lost after the response")
-		}
+		assert.Equalf(t, len(ts.taken), 1, "the turn is lost after the response")
 		mine.End()
 	})
 }
