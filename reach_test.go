@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 // unreachable lists packages that others must not need, directly or through their imports. Each
@@ -27,9 +29,7 @@ func TestUnreachable(t *testing.T) {
 	list := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./toolchain/...", "./operator/...",
 		"./apiserver/...")
 	out, err := list.Output()
-	if err != nil {
-		t.Fatalf("%s: %s", list, err)
-	}
+	require.NoErrorf(t, err, "%s", list)
 	packages := 0
 	for line := range strings.Lines(string(out)) {
 		packages++

@@ -42,9 +42,7 @@ func source(t *testing.T, name string) string {
 func after(t *testing.T, name, mark, text string) string {
 	t.Helper()
 	src := source(t, name)
-	if strings.Count(src, mark) != 1 {
-		t.Fatalf("%s: %q is not there once", name, mark)
-	}
+	require.Equalf(t, strings.Count(src, mark), 1, "%s: %q is not there once", name, mark)
 	return strings.Replace(src, mark, mark+text, 1)
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -108,9 +109,7 @@ func TestCompilerFlags(t *testing.T) {
 cd a && CGO_ENABLED=1 GOWORK=off go test -timeout 40m -race -run 'A -tags' ./... | go run ./x -pgo=off -- go test -tags=a ./y
 GOFLAGS=-mod=mod go install example.com/x@v1`
 	want := []string{"-race", "-tags=a", "-trimpath=false", "CGO_ENABLED=1"}
-	if got := compilerFlags(recipe); !slices.Equal(got, want) {
-		t.Errorf("flags %q, want %q", got, want)
-	}
+	assert.Slicef(t, compilerFlags(recipe), want, "flags")
 }
 
 func makeOutput(t *testing.T, args ...string) string {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -164,9 +165,7 @@ exec `+path+` "$@"
 	require.NoError(t, err)
 	lines := strings.Fields(string(starts))
 	slices.Sort(lines)
-	if len(slices.Compact(lines)) != 3 {
-		t.Errorf("user data directories: %s", starts)
-	}
+	assert.Equalf(t, len(slices.Compact(lines)), 3, "user data directories: %s", starts)
 }
 
 // The error of a browser that never starts has the exit status and the last lines of each attempt.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
@@ -102,7 +103,5 @@ func TestRefusedCommands(t *testing.T) {
 			}
 		})
 	}
-	if changes != 0 {
-		t.Errorf("%d requests reached the cluster", changes)
-	}
+	assert.Equalf(t, changes, 0, "requests reached the cluster")
 }

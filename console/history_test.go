@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 )
@@ -133,9 +134,7 @@ func TestHistoryOfAServer(t *testing.T) {
 	require.NoError(t, serve.Start())
 	t.Cleanup(func() {
 		_ = serve.Process.Signal(syscall.SIGTERM)
-		if err := serve.Wait(); err != nil {
-			t.Errorf("kelson serve: %v", err)
-		}
+		assert.NoErrorf(t, serve.Wait(), "kelson serve")
 	})
 	address := regexp.MustCompile(`console: +(http://\S+)`)
 	url := ""

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 	"kelson.dev/lab/planned"
@@ -291,7 +292,5 @@ func TestHostileTexts(t *testing.T) {
 	b.press("/")
 	b.press("hacked")
 	b.until(`document.querySelectorAll('[role=option]').length > 3`)
-	if found := eval[string](b, `typeof hacked`); found != "undefined" {
-		t.Error("the search ran a script")
-	}
+	assert.Equalf(t, eval[string](b, `typeof hacked`), "undefined", "the search ran a script")
 }

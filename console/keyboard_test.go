@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
@@ -138,9 +139,7 @@ func (b *tab) walk(path string) {
 			break
 		}
 	}
-	if why := eval[string](b, difference); why != "" {
-		b.t.Errorf("%s: Shift+Tab: %s", path, why)
-	}
+	assert.Equalf(b.t, eval[string](b, difference), "", "%s: Shift+Tab", path)
 }
 
 // operated starts a cluster with objects for every view, for the tests of keys and screen readers.
@@ -244,9 +243,7 @@ func TestKeyboard(t *testing.T) {
 		b.load("/")
 		b.shows("stuck")
 		b.press(kb.Tab)
-		if got := b.focused(); got != "A Skip to content" {
-			t.Errorf("the first stop is %q", got)
-		}
+		assert.Equalf(t, b.focused(), "A Skip to content", "the first stop")
 		b.seen()
 		b.press(kb.Enter)
 		b.focusIs("main")
@@ -665,9 +662,7 @@ func TestKeyboard(t *testing.T) {
 		b.to("Delete")
 		b.press(kb.Enter)
 		b.focusIs("dialog button") // Cancel
-		if got := b.focused(); got != "BUTTON Cancel" {
-			t.Errorf("the question begins at %q", got)
-		}
+		assert.Equalf(t, b.focused(), "BUTTON Cancel", "the question begins at")
 		b.press(kb.Escape)
 		b.until(`document.querySelector('dialog') === null`)
 		b.focusIs("button.danger")

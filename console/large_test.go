@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/testenv"
 )
 
@@ -151,9 +152,7 @@ func TestEdit(t *testing.T) {
 	eval[any](b, `document.querySelector('button.primary').click()`)
 	b.until(`!location.search.includes('edit')`)
 	env.Get(t, web)
-	if *web.Spec.Replicas != 5 {
-		t.Errorf("%d replicas are stored", *web.Spec.Replicas)
-	}
+	assert.Equalf(t, *web.Spec.Replicas, 5, "replicas are stored")
 }
 
 // The page shows all digits of integers that JavaScript's numbers can't represent, and an edit of

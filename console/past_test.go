@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 )
@@ -40,9 +41,7 @@ func serve(t *testing.T, args ...string) served {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("kelson %v: %v", args, err)
-		}
+		assert.NoErrorf(t, cmd.Wait(), "kelson %v", args)
 	})
 	address := regexp.MustCompile(`console: +(http://\S+)`)
 	var s served

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 	"kelson.dev/lab/planned"
@@ -167,9 +168,7 @@ func TestMakePlan(t *testing.T) {
 	resp, err := client.Do(again)
 	require.NoError(t, err)
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusConflict {
-		t.Errorf("a second plan at the same time: %s", resp.Status)
-	}
+	assert.Equalf(t, resp.StatusCode, http.StatusConflict, "a second plan at the same time: %s", resp.Status)
 	proceed <- errors.New("kelson plan: build operator: syntax error")
 	b.shows("build operator: syntax error")
 	press("Make a plan")

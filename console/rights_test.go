@@ -11,6 +11,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -73,9 +74,7 @@ func TestRights(t *testing.T) {
 	b.shows("No rule is missing, 2 rules have verbs that no request needed.")
 	rows := `[...document.querySelectorAll('table')[0].tBodies[0].rows].map((r) => [...r.cells].map((c) => c.innerText.replace(/\s+/g, ' ').trim()).join(';')).join('|')`
 	const want = "ClusterRole manager;deployments.apps;list, watch;delete|ClusterRole manager;nodes;;*|Role default/manager in default;leases.coordination.k8s.io;update;"
-	if got := eval[string](b, rows); got != want {
-		t.Errorf("rules: got %s\nwant %s", got, want)
-	}
+	assert.Equalf(t, eval[string](b, rows), want, "rules")
 	// a request that no role allows appears without a reload
 	appendAudit(t, log, user, "create", "", "pods", "default")
 	b.shows("1 rule is missing")

@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/test/child"
@@ -164,9 +165,7 @@ func (s *screen) memory() (resident int64) {
 func create(t *testing.T, c client.Client, objects ...client.Object) {
 	t.Helper()
 	for _, o := range objects {
-		if err := c.Create(t.Context(), o); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Create(t.Context(), o))
 	}
 }
 
@@ -211,9 +210,7 @@ func eightProblems(t *testing.T, c client.Client) {
 			Spec: corev1.PodSpec{NodeSelector: map[string]string{"disk": "ssd"},
 				Containers: []corev1.Container{{Name: "app", Image: "busybox:1.37"}}}})
 	leaving := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "leaving"}}
-	if err := c.Delete(t.Context(), leaving); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, c.Delete(t.Context(), leaving))
 }
 
 // tenThousand creates 10,000 objects and 17,000 Events. Eight Deployments of them have 20 pods that

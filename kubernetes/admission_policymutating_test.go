@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -92,9 +93,7 @@ func TestMutatingPolicies(t *testing.T) {
 				}
 				return
 			}
-			if got != test.want {
-				t.Errorf("%s = %s, want %s", test.path, got, test.want)
-			}
+			assert.Equalf(t, got, test.want, "%s", test.path)
 		})
 	}
 }
@@ -106,15 +105,11 @@ func TestMutatingPolicyWithParameters(t *testing.T) {
 	p := startPolicy(t, configMapPolicy("params", "{who: me}"), policy[:len(policy)-1]+
 		`, paramRef: {name: params, parameterNotFoundAction: Deny}}`)
 	made := p.must(t, `{apiVersion: v1, kind: Secret, metadata: {name: s}}`)
-	if got := fmt.Sprint(field(made, "metadata.labels")); got != "map[by:me]" {
-		t.Errorf("labels %s", got)
-	}
+	assert.Equalf(t, fmt.Sprint(field(made, "metadata.labels")), "map[by:me]", "labels")
 	after, err := p.objects(t, made).Patch(t.Context(), "s", types.MergePatchType,
 		[]byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
-	if got := fmt.Sprint(field(after, "metadata.labels")); got != "map[by:me]" {
-		t.Errorf("labels after an update %s", got)
-	}
+	assert.Equalf(t, fmt.Sprint(field(after, "metadata.labels")), "map[by:me]", "labels after an update")
 }
 
 // An apply configuration can't set an atomic list; the failure policy applies.

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/internal/assert"
 )
 
 // Policies see the name of a Namespace as request.namespace, so that one about a single namespace
@@ -87,9 +89,7 @@ spec: {policyName: guard, validationActions: [Deny]}
 			t.Errorf("%s of prod: %v, want the refusal of the policy", test.name, err)
 		}
 		obj, err := test.call("play")
-		if err != nil {
-			t.Errorf("%s of play: %v", test.name, err)
-		}
+		assert.NoErrorf(t, err, "%s of play", test.name)
 		if obj != nil && obj.GetAnnotations()["seen"] != "play" {
 			t.Errorf("%s of play: annotations %v, want request.namespace in them", test.name, obj.GetAnnotations())
 		}

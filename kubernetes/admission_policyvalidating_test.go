@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kelson.dev/internal/assert"
 )
 
 // vap returns a validating policy for writes of some resources, and its binding.
@@ -196,12 +198,8 @@ func TestValidatingPolicyOnOtherRequests(t *testing.T) {
 				[]byte(`{"spec":{"replicas":`+n+`}}`), metav1.PatchOptions{}, "scale")
 			return err
 		}
-		if err := patch("7"); err == nil || !strings.Contains(err.Error(), "denied request") {
-			t.Errorf("scale to 7 = %v", err)
-		}
-		if err := patch("4"); err != nil {
-			t.Errorf("scale to 4 = %v", err)
-		}
+		assert.ErrorContainsf(t, patch("7"), "denied request", "scale to 7")
+		assert.NoErrorf(t, patch("4"), "scale to 4")
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -64,9 +65,7 @@ func TestMatchConditionsThatFail(t *testing.T) {
 			if refused := err != nil; refused != (policy == admissionregistrationv1.Fail) {
 				t.Errorf("%s, %s: %v", name, policy, err)
 			}
-			if n := len(h.reviews()); n != 0 {
-				t.Errorf("%s, %s: the webhook was called", name, policy)
-			}
+			assert.Equalf(t, len(h.reviews()), 0, "%s, %s: the webhook was called", name, policy)
 			err = c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), made.Name,
 				metav1.DeleteOptions{})
 			require.NoError(t, err)
@@ -84,9 +83,7 @@ func TestMatchConditionsThatFail(t *testing.T) {
 	}
 	_, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), many,
 		metav1.CreateOptions{})
-	if err == nil || !strings.Contains(err.Error(), "must have at most 64 items") {
-		t.Errorf("65 conditions: %v", err)
-	}
+	assert.ErrorContainsf(t, err, "must have at most 64 items", "65 conditions")
 }
 
 // The labels of another namespace can't imitate a namespace that a webhook exempts by name.
@@ -107,19 +104,13 @@ func TestExemptNamespaces(t *testing.T) {
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x"}}, metav1.CreateOptions{})
 		return err
 	}
-	if err := create("kube-system"); err != nil {
-		t.Errorf("the exempt namespace: %v", err)
-	}
-	if err := create("tenant"); err == nil || !strings.Contains(err.Error(), "denied the request") {
-		t.Errorf("a namespace created with the label: %v", err)
-	}
+	assert.NoErrorf(t, create("kube-system"), "the exempt namespace")
+	assert.ErrorContainsf(t, create("tenant"), "denied the request", "a namespace created with the label")
 	for _, patch := range []string{`{"metadata":{"labels":{"kubernetes.io/metadata.name":"kube-system"}}}`,
 		`{"metadata":{"labels":{"kubernetes.io/metadata.name":null}}}`} {
 		// the server may refuse or correct the label
 		_, _ = c.CoreV1().Namespaces().Patch(ctx, "tenant", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		if err := create("tenant"); err == nil || !strings.Contains(err.Error(), "denied the request") {
-			t.Errorf("after %s: %v", patch, err)
-		}
+		assert.ErrorContainsf(t, create("tenant"), "denied the request", "after %s", patch)
 	}
 }
 
@@ -158,9 +149,7 @@ func TestEphemeralContainers(t *testing.T) {
 		`admission webhook "ephemeral.kelson.dev" denied the request`) {
 		t.Errorf("an image that is refused: %v", err)
 	}
-	if err := add("good"); err != nil {
-		t.Errorf("another one: %v", err)
-	}
+	assert.NoErrorf(t, add("good"), "another one")
 	if n := len(pods.reviews()); n != 0 {
 		t.Errorf("the webhook for pods was called %d times", n)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -30,15 +31,11 @@ func TestMutatingWebhooksInOrder(t *testing.T) {
 	c.mutating(t, "a-first", first, configMaps)
 	made, err := c.create(t, configMapWebhook("cm", "own", "1"))
 	require.NoError(t, err)
-	if len(made.Data) != 3 {
-		t.Errorf("data %v", made.Data)
-	}
+	assert.Equalf(t, len(made.Data), 3, "data %v", made.Data)
 	if got := string(first.reviews()[0].Object.Raw); strings.Contains(got, `"b"`) {
 		t.Errorf("the first received %s", got)
 	}
-	if got := string(second.reviews()[0].Object.Raw); !strings.Contains(got, `"a":"1"`) {
-		t.Errorf("the second received %s", got)
-	}
+	assert.Containsf(t, string(second.reviews()[0].Object.Raw), `"a":"1"`, "the second received")
 	// The stored object equals the response; updates are mutated, too.
 	stored, err := c.CoreV1().ConfigMaps("default").Get(t.Context(), "cm", metav1.GetOptions{})
 	if err != nil || len(stored.Data) != 3 {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -50,9 +51,7 @@ func TestConfigurationAppliesToTheNextRequest(t *testing.T) {
 			t.Fatalf("create = %v, want %s", err, want)
 		}
 		status := err.(apierrors.APIStatus)
-		if code := status.Status().Code; code != 400 {
-			t.Errorf("code %d, want 400", code)
-		}
+		assert.Equalf(t, status.Status().Code, 400, "code")
 		err = c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "no",
 			metav1.DeleteOptions{})
 		require.NoError(t, err)
@@ -294,9 +293,7 @@ func TestMatching(t *testing.T) {
 						n++
 					}
 				}
-				if n != map[bool]int{true: 1}[probe.asked] {
-					t.Errorf("%d reviews, want %v", n, probe.asked)
-				}
+				assert.Equalf(t, n, map[bool]int{true: 1}[probe.asked], "reviews, want %v", probe.asked)
 			}
 		})
 	}
@@ -439,9 +436,7 @@ func TestValidatingWebhooksRunAtTheSameTime(t *testing.T) {
 	if len(warnings.texts) != 1 || warnings.texts[0] != "mind the gap" {
 		t.Errorf("warnings %q", warnings.texts)
 	}
-	if got := len(h.reviews()); got != n {
-		t.Errorf("%d reviews, want %d", got, n)
-	}
+	assert.Equalf(t, len(h.reviews()), n, "reviews")
 }
 
 type warningRecorder struct{ texts []string }
@@ -526,9 +521,7 @@ func TestConnectionsAreClosed(t *testing.T) {
 		_, err := c.create(t, configMapWebhook("cm"+strconv.Itoa(i)))
 		require.NoError(t, err)
 	}
-	if n := h.connections(); n != 1 {
-		t.Errorf("%d connections for five requests, want 1", n)
-	}
+	assert.Equalf(t, h.connections(), 1, "connections for five requests")
 	c.plane.Stop()
 	h.waitForNoConnection(t)
 }

@@ -2,7 +2,6 @@ package kubernetes_test
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -106,7 +106,5 @@ func TestLeaderElection(t *testing.T) {
 	want := []string{"first leads", "first retires", "second leads", "second retires", "third leads"}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !slices.Equal(d.lines, want) {
-		t.Errorf("diary %v, want %v", d.lines, want)
-	}
+	assert.Slicef(t, d.lines, want, "diary")
 }

@@ -57,9 +57,7 @@ func (s *seen) want(t *testing.T, events ...string) {
 	for _, want := range events {
 		select {
 		case got := <-s.events:
-			if got != want {
-				t.Fatalf("handler event %s, want %s", got, want)
-			}
+			require.Equalf(t, got, want, "handler event")
 		case <-time.After(patience):
 			t.Fatalf("missing handler event %s", want)
 		}

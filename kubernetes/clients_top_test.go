@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
@@ -53,20 +54,14 @@ func TestTopAndAutoscale(t *testing.T) {
 		run("autoscale", "deployment", "web", "--min=1", "--max=4", "--cpu=50%")
 		replicas := func() string { return run("get", "deployment", "web", "-o", "jsonpath={.status.readyReplicas}") }
 		time.Sleep(5 * time.Minute)
-		if got := replicas(); got != "1" {
-			t.Errorf("%s replicas at 45%% of the request", got)
-		}
+		assert.Equalf(t, replicas(), "1", "replicas at 45%% of the request")
 		time.Sleep(7 * time.Minute) // since 13 minutes
-		if got := replicas(); got != "4" {
-			t.Errorf("%s replicas with 450m, want the maximum", got)
-		}
+		assert.Equalf(t, replicas(), "4", "replicas with 450m, want the maximum")
 		if out := run("get", "hpa", "web"); !strings.Contains(out, "/50%") || strings.Contains(out, "<unknown>") {
 			t.Errorf("get hpa:\n%s", out)
 		}
 		time.Sleep(15 * time.Minute) // at 28 minutes, the stabilization window of 5 minutes is over
-		if got := replicas(); got != "1" {
-			t.Errorf("%s replicas after the peak", got)
-		}
+		assert.Equalf(t, replicas(), "1", "replicas after the peak")
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/certificates"
 	"kelson.dev/lab/testenv"
@@ -39,9 +40,7 @@ func signing(t *testing.T, options ...func(*certificates.Config)) (*testenv.Env,
 	ended := make(chan error)
 	go func() { ended <- c.Run(t.Context()) }()
 	t.Cleanup(func() {
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 	})
 	return env, ca
 }
@@ -201,9 +200,7 @@ func TestRequestsWhenTheClockIsSet(t *testing.T) {
 		want := func(when string, want map[string]bool) {
 			t.Helper()
 			for name, exists := range want {
-				if got := csrOf(t, env, name) != nil; got != exists {
-					t.Errorf("%s: %s exists: %v, want %v", when, name, got, exists)
-				}
+				assert.Equalf(t, csrOf(t, env, name) != nil, exists, "%s: %s exists", when, name)
 			}
 		}
 		want("now", map[string]bool{"past": false, "tomorrow": true, "never": true})

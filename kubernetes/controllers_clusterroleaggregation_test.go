@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/clusterroleaggregation"
 	"kelson.dev/lab/testenv"
@@ -44,9 +45,7 @@ func wantRules(t *testing.T, env *testenv.Env, r *rbacv1.ClusterRole, want ...st
 	for _, rule := range r.Rules {
 		got = append(got, strings.Join(rule.Resources, "+"))
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%s has rules for %v, want %v", r.Name, got, want)
-	}
+	assert.Equalf(t, fmt.Sprint(got), fmt.Sprint(want), "%s has rules for %v, want %v", r.Name, got, want)
 }
 
 // An aggregated role has the rules of the roles that it selects, also through other aggregated

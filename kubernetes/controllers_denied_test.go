@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -123,9 +124,7 @@ func TestDeniedUpdateByCollector(t *testing.T) {
 		time.Sleep(time.Hour)
 		p.left("b-child")
 		p.Get(p.T, child)
-		if len(child.OwnerReferences) != 0 {
-			p.Errorf("owners %v", child.OwnerReferences)
-		}
+		assert.Lenf(p, child.OwnerReferences, 0, "owners")
 	})
 }
 
@@ -150,9 +149,7 @@ func TestOnlySystemAccountsCreatePods(t *testing.T) {
 		p.Create(t, web)
 		time.Sleep(time.Minute)
 		p.Get(t, web)
-		if web.Status.ReadyReplicas != 2 {
-			t.Errorf("status %+v", web.Status)
-		}
+		assert.Equalf(t, web.Status.ReadyReplicas, 2, "status %+v", web.Status)
 		pods, err := client.List[corev1.Pod](t.Context(), p.Client(), client.InNamespace("default"))
 		if err != nil || len(pods) != 2 {
 			t.Errorf("%d pods, %v", len(pods), err)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -195,15 +196,9 @@ func TestDisruptionTargetExpires(t *testing.T) {
 			return ""
 		}
 		time.Sleep(119 * time.Second)
-		if got := state("kept"); got != "True EvictionByEvictionAPI" {
-			p.Errorf("after 119 s: %s", got)
-		}
+		assert.Equalf(p, state("kept"), "True EvictionByEvictionAPI", "after 119 s")
 		time.Sleep(2 * time.Second)
-		if got := state("kept"); got != "False <nil>" {
-			p.Errorf("after 121 s: %s", got)
-		}
-		if got := state("gone"); got != "True EvictionByEvictionAPI" {
-			p.Errorf("a pod that is being deleted: %s", got)
-		}
+		assert.Equalf(p, state("kept"), "False <nil>", "after 121 s")
+		assert.Equalf(p, state("gone"), "True EvictionByEvictionAPI", "a pod that is being deleted")
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/follow"
 )
@@ -66,9 +67,7 @@ func TestSync(t *testing.T) {
 			synctest.Wait()
 			mu.Lock()
 			defer mu.Unlock()
-			if got := strings.Join(seen, " "); got != want {
-				t.Errorf("%s: synced %q, want %q", what, got, want)
-			}
+			assert.Equalf(t, strings.Join(seen, " "), want, "%s: synced", what)
 			seen = nil
 		}
 		after("existing objects", 0, "apples/a")
@@ -81,9 +80,7 @@ func TestSync(t *testing.T) {
 		after("after a time", 30*time.Minute, "pears/later")
 		after("after a time", 31*time.Minute, "pears/later")
 		st.Close()
-		if err := <-ended; err != nil {
-			t.Errorf("Run returns an error when the store is closed: %v", err)
-		}
+		assert.NoErrorf(t, <-ended, "Run returns an error when the store is closed")
 	})
 }
 
@@ -107,9 +104,7 @@ func TestContextEnds(t *testing.T) {
 		}()
 		<-working
 		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Run returns an error when its context ends: %v", err)
-		}
+		assert.NoErrorf(t, <-ended, "Run returns an error when its context ends")
 	})
 }
 
@@ -137,8 +132,6 @@ func TestFallingBehind(t *testing.T) {
 		}()
 		putOfFollow(t, st, "apples", "a")
 		synctest.Wait()
-		if len(seen) != 51 {
-			t.Errorf("%d keys were synced, want 51", len(seen))
-		}
+		assert.Equalf(t, len(seen), 51, "keys were synced")
 	})
 }

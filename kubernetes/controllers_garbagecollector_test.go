@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -57,9 +58,7 @@ func (p garbage) left(want ...string) {
 	for i := range list {
 		got = append(got, list[i].Name)
 	}
-	if !slices.Equal(got, want) {
-		p.Errorf("ConfigMaps %v, want %v", got, want)
-	}
+	assert.Slicef(p, got, want, "ConfigMaps")
 }
 
 func (p garbage) update(obj client.Object, change func()) {
@@ -80,9 +79,7 @@ func TestBackgroundDeletionCascades(t *testing.T) {
 		begin := time.Now()
 		p.delete(root, metav1.DeletePropagationBackground)
 		p.left("d-other")
-		if waited := time.Since(begin); waited != 0 {
-			p.Errorf("the cascade waited for %v", waited)
-		}
+		assert.Equalf(p, time.Since(begin), 0, "the cascade waited for")
 	})
 }
 
@@ -108,9 +105,7 @@ func TestOrphanDeletion(t *testing.T) {
 		p.delete(root, metav1.DeletePropagationOrphan)
 		p.left("b-child")
 		p.Get(p.T, child)
-		if len(child.OwnerReferences) != 0 {
-			p.Errorf("the orphan still has its owner reference: %v", child.OwnerReferences)
-		}
+		assert.Lenf(p, child.OwnerReferences, 0, "the orphan still has its owner reference")
 	})
 }
 
@@ -232,12 +227,8 @@ func TestNamespaceDeletion(t *testing.T) {
 		p.delete(ns, metav1.DeletePropagationBackground)
 		p.Settle(p.T)
 		p.Get(p.T, ns)
-		if ns.Status.Phase != corev1.NamespaceTerminating {
-			p.Errorf("phase %s", ns.Status.Phase)
-		}
-		if n := p.Plane().Store().Snapshot().Count("secrets", "team"); n != 0 {
-			p.Errorf("%d secrets left", n)
-		}
+		assert.Equalf(p, ns.Status.Phase, corev1.NamespaceTerminating, "phase")
+		assert.Equalf(p, p.Plane().Store().Snapshot().Count("secrets", "team"), 0, "secrets left")
 		err := p.Client().Create(p.Context(),
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "late"}})
 		if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {

@@ -8,6 +8,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/follow"
 )
@@ -40,8 +41,6 @@ func TestIgnoredErrors(t *testing.T) {
 		"no error":             {follow.IgnoreGone(st, there, "u", nil), true},
 		"no error of a create": {follow.IgnoreExists(st, absent, nil), true},
 	} {
-		if (got.err == nil) != got.ignored {
-			t.Errorf("%s: %v", name, got.err)
-		}
+		assert.Equalf(t, got.err == nil, got.ignored, "%s: %v", name, got.err)
 	}
 }

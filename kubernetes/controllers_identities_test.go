@@ -31,6 +31,7 @@ import (
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
@@ -169,9 +170,7 @@ func (d *driven) apply(manifest string) {
 	d.Helper()
 	for text := range strings.SplitSeq(manifest, "\n---\n") {
 		obj := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
-			d.Fatalf("%v: %s", err, text)
-		}
+		require.NoErrorf(d, yaml.Unmarshal([]byte(text), &obj.Object), "%s", text)
 		if len(obj.Object) == 0 {
 			continue
 		}
@@ -184,9 +183,7 @@ func (d *driven) apply(manifest string) {
 func (d *driven) remove(objects ...client.Object) {
 	d.Helper()
 	for _, obj := range objects {
-		if err := d.client.Delete(d.Context(), obj); err != nil {
-			d.Errorf("delete %T %s: %v", obj, obj.GetName(), err)
-		}
+		assert.NoErrorf(d, d.client.Delete(d.Context(), obj), "delete %T %s", obj, obj.GetName())
 	}
 }
 
@@ -217,9 +214,7 @@ func (d *driven) request(name, node, signer, usage string, addresses ...string) 
 	}
 	kubelet, err := client.New(client.Config{REST: d.plane.RESTConfigAs(identity.Node(node))})
 	require.NoError(d, err)
-	if err := kubelet.Create(d.Context(), csr); err != nil {
-		d.Error(err)
-	}
+	assert.NoError(d, kubelet.Create(d.Context(), csr))
 }
 
 // everything makes every controller write.
@@ -449,9 +444,7 @@ func TestComponentsWithoutRBAC(t *testing.T) {
 			c, err := client.New(client.Config{REST: plane.RESTConfigAs(u)})
 			require.NoError(t, err)
 			_, err = client.List[corev1.Pod](t.Context(), c)
-			if allowed := err == nil; allowed != identity.IsComponent(u) {
-				t.Errorf("%T: %v", u, err)
-			}
+			assert.Equalf(t, err == nil, identity.IsComponent(u), "%T: %v", u, err)
 		}
 	})
 }

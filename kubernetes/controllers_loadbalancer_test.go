@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/loadbalancer"
 	"kelson.dev/lab/testenv"
@@ -55,9 +56,7 @@ func TestAddresses(t *testing.T) {
 		env.Create(t, balanced("other", func(s *corev1.ServiceSpec) { s.LoadBalancerClass = new("example.com/lb") }))
 		env.Create(t, balanced("inside", func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeClusterIP }))
 		for name, want := range map[string]string{"asks": "192.0.2.6", "other": "", "inside": ""} {
-			if got := ingressOf(t, env, name); got != want {
-				t.Errorf("%s: %q, want %q", name, got, want)
-			}
+			assert.Equalf(t, ingressOf(t, env, name), want, "%s", name)
 		}
 		got := []string{ingressOf(t, env, "a"), ingressOf(t, env, "b"), ingressOf(t, env, "c")}
 		if slices.Sort(got); !slices.Equal(got, []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}) {
@@ -67,9 +66,7 @@ func TestAddresses(t *testing.T) {
 			env.Create(t, balanced(name, nil))
 			env.Settle(t)
 		}
-		if got := ingressOf(t, env, "f"); got != "" {
-			t.Fatalf("from an empty pool: %s", got)
-		}
+		require.Equalf(t, ingressOf(t, env, "f"), "", "from an empty pool")
 		freed := ingressOf(t, env, "a")
 		removeBalanced(t, env, "a")
 		if got := ingressOf(t, env, "f"); got != freed {
@@ -79,13 +76,9 @@ func TestAddresses(t *testing.T) {
 		env.Get(t, b)
 		b.Spec.Type = corev1.ServiceTypeClusterIP
 		require.NoError(t, env.Client().Update(t.Context(), b))
-		if got := ingressOf(t, env, "b"); got != "" {
-			t.Errorf("without the type: %s", got)
-		}
+		assert.Equalf(t, ingressOf(t, env, "b"), "", "without the type")
 		env.Get(t, b)
-		if len(b.Finalizers) != 0 {
-			t.Errorf("finalizers %v", b.Finalizers)
-		}
+		assert.Lenf(t, b.Finalizers, 0, "finalizers")
 		events, err := client.List[corev1.Event](t.Context(), env.Client())
 		require.NoError(t, err)
 		found := map[string]bool{}
@@ -106,9 +99,7 @@ func TestWithoutPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t)
 		env.Create(t, balanced("a", nil))
-		if got := ingressOf(t, env, "a"); got != "" {
-			t.Errorf("address %s", got)
-		}
+		assert.Equalf(t, ingressOf(t, env, "a"), "", "address")
 	})
 }
 

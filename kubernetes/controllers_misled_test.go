@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -106,9 +107,7 @@ func TestNotFoundOfAnotherObject(t *testing.T) {
 		time.Sleep(time.Hour)
 		p.left()
 		p.Get(t, budget)
-		if budget.Status.CurrentHealthy != 1 {
-			t.Errorf("budget %+v", budget.Status)
-		}
+		assert.Equalf(t, budget.Status.CurrentHealthy, 1, "budget %+v", budget.Status)
 		p.Get(t, quota)
 		if used := quota.Status.Used[corev1.ResourcePods]; used.IsZero() {
 			t.Errorf("quota %+v", quota.Status)

@@ -1,7 +1,6 @@
 package kubernetes_test
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -9,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/operator/client"
@@ -47,9 +47,7 @@ func TestPodsAreDeletedFirst(t *testing.T) {
 				remaining = condition.Message
 			}
 		}
-		if !strings.Contains(remaining, "pods. has 1 resource instances") {
-			t.Errorf("remaining: %q", remaining)
-		}
+		assert.Containsf(t, remaining, "pods. has 1 resource instances", "remaining")
 
 		pod.Finalizers = nil
 		require.NoError(t, c.Update(t.Context(), pod))

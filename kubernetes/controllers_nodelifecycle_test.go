@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 )
@@ -35,17 +36,11 @@ func TestUnreportedNodes(t *testing.T) {
 			return all
 		}
 		time.Sleep(59 * time.Second)
-		if got := conditions("silent"); got != "" {
-			t.Errorf("within a minute: %s", got)
-		}
+		assert.Equalf(t, conditions("silent"), "", "within a minute")
 		time.Sleep(2 * time.Second)
 		want := "Ready=Unknown (NodeStatusNeverUpdated) MemoryPressure=Unknown (NodeStatusNeverUpdated) " +
 			"DiskPressure=Unknown (NodeStatusNeverUpdated) PIDPressure=Unknown (NodeStatusNeverUpdated) "
-		if got := conditions("silent"); got != want {
-			t.Errorf("after a minute: %s", got)
-		}
-		if got := conditions("heard"); got != "Ready=True (Test) " {
-			t.Errorf("a node that reported its status: %s", got)
-		}
+		assert.Equalf(t, conditions("silent"), want, "after a minute")
+		assert.Equalf(t, conditions("heard"), "Ready=True (Test) ", "a node that reported its status")
 	})
 }

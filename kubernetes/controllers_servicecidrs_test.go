@@ -13,6 +13,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -54,9 +55,7 @@ func holder(t *testing.T, env *testenv.Env, name string) string {
 
 func want(t *testing.T, what, got, want string) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: %q, want %q", what, got, want)
-	}
+	assert.Equalf(t, got, want, "%s", what)
 }
 
 func remove(t *testing.T, env *testenv.Env, obj client.Object) {

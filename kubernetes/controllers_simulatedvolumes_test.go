@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatedvolumes"
 	"kelson.dev/kubernetes/controlplane"
@@ -97,9 +98,7 @@ func TestStatefulSet(t *testing.T) {
 		env.Create(t, set)
 		after(t, env, time.Minute)
 		env.Get(t, set)
-		if set.Status.ReadyReplicas != 3 {
-			t.Fatalf("status %+v", set.Status)
-		}
+		require.Equalf(t, set.Status.ReadyReplicas, 3, "status %+v", set.Status)
 		for _, c := range all[corev1.PersistentVolumeClaim](t, env) {
 			if c.Status.Phase != corev1.ClaimBound || *c.Spec.StorageClassName != simulatedvolumes.DefaultClass {
 				t.Errorf("claim %s: %+v", c.Name, c.Status)
@@ -122,9 +121,7 @@ func TestStatefulSet(t *testing.T) {
 		set.Spec.Replicas = new(int32(1))
 		require.NoError(t, env.Client().Update(t.Context(), set))
 		after(t, env, 2*time.Minute)
-		if n := len(all[storagev1.VolumeAttachment](t, env)); n != 1 {
-			t.Errorf("%d attachments of one pod", n)
-		}
+		assert.Equalf(t, len(all[storagev1.VolumeAttachment](t, env)), 1, "attachments of one pod")
 		deleted(t, env, set)
 		after(t, env, 2*time.Minute)
 		if claims, volumes := all[corev1.PersistentVolumeClaim](t, env),
@@ -161,9 +158,7 @@ func TestWaitForFirstConsumer(t *testing.T) {
 		if err := env.Client().Get(t.Context(), client.KeyOf(data), data); !apierrors.IsNotFound(err) {
 			t.Errorf("no longer in use: %v", err)
 		}
-		if volumes := all[corev1.PersistentVolume](t, env); len(volumes) != 0 {
-			t.Errorf("volumes %+v", volumes)
-		}
+		assert.Lenf(t, all[corev1.PersistentVolume](t, env), 0, "volumes")
 	})
 }
 
@@ -232,13 +227,9 @@ func TestParametersOfSimulatedVolumes(t *testing.T) {
 			return c.Status.Phase
 		}
 		after(t, env, 20*time.Second)
-		if got := phase("slow"); got != corev1.ClaimPending {
-			t.Errorf("slow, after 20 s: %s", got)
-		}
+		assert.Equalf(t, phase("slow"), corev1.ClaimPending, "slow, after 20 s")
 		after(t, env, 20*time.Second)
-		if got := phase("slow"); got != corev1.ClaimBound {
-			t.Errorf("slow, after 40 s: %s", got)
-		}
+		assert.Equalf(t, phase("slow"), corev1.ClaimBound, "slow, after 40 s")
 		for name, want := range map[string]string{"full": "quota exceeded", "wrong": `unknown parameter "type"`} {
 			found := false
 			for _, e := range all[corev1.Event](t, env) {
@@ -266,9 +257,7 @@ func TestEphemeralVolume(t *testing.T) {
 			t.Fatalf("pod %s, claims %+v", pod.Status.Phase, claims)
 		}
 		deleted(t, env, pod)
-		if claims := all[corev1.PersistentVolumeClaim](t, env); len(claims) != 0 {
-			t.Errorf("claims %+v", claims)
-		}
+		assert.Lenf(t, all[corev1.PersistentVolumeClaim](t, env), 0, "claims")
 	})
 }
 
@@ -281,8 +270,6 @@ func TestInstallKeepsClasses(t *testing.T) {
 		err := simulatedvolumes.New(simulatedvolumes.Config{Store: env.Plane().Store(), Client: env.Client()}).
 			Install(t.Context())
 		require.NoError(t, err)
-		if found := all[storagev1.StorageClass](t, env); len(found) != 1 {
-			t.Errorf("classes %+v", found)
-		}
+		assert.Lenf(t, all[storagev1.StorageClass](t, env), 1, "classes")
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
@@ -228,9 +229,7 @@ func TestFlappingReadiness(t *testing.T) {
 				if count == 1 {
 					want = "True True False False False False False False False False "
 				}
-				if got != want {
-					t.Errorf("Ready %s, want %s", got, want)
-				}
+				assert.Equalf(t, got, want, "Ready")
 				if status, _ := condition(getPod(t, env, "steady").Status.Conditions, "Ready"); status != "True" {
 					t.Errorf("the other pod: Ready %s", status)
 				}
@@ -295,9 +294,7 @@ func TestNodeGoesSilentAndComesBack(t *testing.T) {
 		if status, _ := condition(simulatedNode(t, env).Status.Conditions, "Ready"); status != "Unknown" {
 			t.Errorf("the silent node: Ready %s", status)
 		}
-		if got := places(); !slices.Equal(got, []string{"node-1 terminating", "spare-1"}) {
-			t.Errorf("pods on %q", got)
-		}
+		assert.Slicef(t, places(), []string{"node-1 terminating", "spare-1"}, "pods on")
 		n := simulatedNode(t, env)
 		delete(n.Annotations, simulatednodes.AnnotationSilent)
 		require.NoError(t, env.Client().Update(t.Context(), n))
@@ -306,9 +303,7 @@ func TestNodeGoesSilentAndComesBack(t *testing.T) {
 			len(simulatedNode(t, env).Spec.Taints) != 0 {
 			t.Errorf("the node is back: Ready %s, taints %v", status, simulatedNode(t, env).Spec.Taints)
 		}
-		if got := places(); !slices.Equal(got, []string{"spare-1"}) {
-			t.Errorf("pods on %q", got)
-		}
+		assert.Slicef(t, places(), []string{"spare-1"}, "pods on")
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 	"kelson.dev/kubernetes/controlplane"
@@ -77,9 +78,7 @@ func condition[C any](conditions []C, kind string) (status, reason string) {
 func exists(t *testing.T, env *testenv.Env, obj client.Object) bool {
 	t.Helper()
 	err := env.Client().Get(t.Context(), client.KeyOf(obj), obj)
-	if client.IgnoreNotFound(err) != nil {
-		t.Fatal(err)
-	}
+	require.NoErrorf(t, client.IgnoreNotFound(err), "%v", err)
 	return err == nil
 }
 
@@ -168,9 +167,7 @@ func TestKWOKGeneral(t *testing.T) {
 			"Pending", "Pending PodInitializing PodInitializing", "Pending running PodInitializing",
 			"Pending terminated ContainerCreating", "Running terminated running",
 		} {
-			if got := state(); got != want {
-				t.Errorf("%q, want %q", got, want)
-			}
+			assert.Equal(t, state(), want)
 			time.Sleep(10 * time.Second)
 		}
 		if events := eventsOf(t, env, "web"); !slices.Contains(events, "Normal Created Created container") {
@@ -219,9 +216,7 @@ func TestKWOKChaos(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				env.Settle(t)
 				p := getPod(t, env, "failing")
-				if p.Status.Phase != corev1.PodFailed {
-					t.Fatalf("phase %s", p.Status.Phase)
-				}
+				require.Equalf(t, p.Status.Phase, corev1.PodFailed, "phase")
 				if ended := p.Status.ContainerStatuses[0].State.Terminated; ended == nil ||
 					ended.Reason != "OOMKilled" || ended.ExitCode != 137 {
 					t.Errorf("container %+v", p.Status.ContainerStatuses[0])

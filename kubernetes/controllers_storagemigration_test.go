@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -66,9 +67,7 @@ func TestMigration(t *testing.T) {
 		}
 		migrate("first", "ats")
 		after := stored()
-		if !strings.Contains(after, "example.com/v2") {
-			t.Errorf("stored %s", after)
-		}
+		assert.Containsf(t, after, "example.com/v2", "stored")
 		want := func(name string, kind migrationv1.MigrationConditionType) {
 			t.Helper()
 			m, err := client.Get[migrationv1.StorageVersionMigration](t.Context(), env.Client(), client.Key{Name: name})
@@ -93,15 +92,11 @@ func TestMigration(t *testing.T) {
 		}
 		migrate("second", "ats")
 		want("second", migrationv1.MigrationSucceeded)
-		if stored() != after {
-			t.Error("an object in the storage version was stored again")
-		}
+		assert.Equalf(t, stored(), after, "an object in the storage version was stored again")
 		require.NoError(t, env.Client().Get(t.Context(), client.KeyOf(definition), definition))
 		err := unstructured.SetNestedSlice(definition.Object, versions("v2")[1:], "spec", "versions")
 		require.NoError(t, err)
-		if err := env.Client().Update(t.Context(), definition); err != nil {
-			t.Errorf("remove the former version: %v", err)
-		}
+		assert.NoErrorf(t, env.Client().Update(t.Context(), definition), "remove the former version")
 		migrate("third", "nothings")
 		time.Sleep(2 * time.Minute)
 		env.Settle(t)

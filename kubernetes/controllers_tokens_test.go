@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -59,16 +60,12 @@ func TestTokensInSecrets(t *testing.T) {
 		}
 		time.Sleep(10 * 365 * 24 * time.Hour)
 		const name = "system:serviceaccount:default:robot"
-		if got := authenticated(t, env, token); got != name {
-			t.Errorf("the token authenticates %q", got)
-		}
+		assert.Equalf(t, authenticated(t, env, token), name, "the token authenticates")
 		if used := secretOf(t, env, "default", "one").Labels["kubernetes.io/legacy-token-last-used"]; used != time.Now().UTC().Format(time.DateOnly) {
 			t.Errorf("last used: %q", used)
 		}
 		require.NoError(t, env.Client().Delete(t.Context(), one))
-		if got := authenticated(t, env, token); got != "" {
-			t.Errorf("without its Secret, the token authenticates %q", got)
-		}
+		assert.Equalf(t, authenticated(t, env, token), "", "without its Secret, the token authenticates")
 		require.NoError(t, env.Client().Delete(t.Context(), account))
 		if secretOf(t, env, "default", "two") != nil {
 			t.Error("the Secret still exists without its account")
@@ -161,9 +158,7 @@ func TestUnusedTokensAreDeleted(t *testing.T) {
 		state("unused used mounted by-hand")
 		time.Sleep(10 * day)
 		state("unused(invalid) used mounted by-hand")
-		if got := authenticated(t, env, token); got != "" {
-			t.Errorf("an invalid token authenticates %s", got)
-		}
+		assert.Equalf(t, authenticated(t, env, token), "", "an invalid token authenticates")
 		label := secretOf(t, env, "default", "unused")
 		// the user needs the token after all
 		delete(label.Labels, "kubernetes.io/legacy-token-invalid-since")

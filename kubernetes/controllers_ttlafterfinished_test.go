@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -58,9 +59,7 @@ func jobExists(t *testing.T, env *testenv.Env, name string) bool {
 	env.Settle(t)
 	_, err := client.Get[batchv1.Job](t.Context(), env.Client(), client.Key{Namespace: "default", Name: name})
 	_, podErr := client.Get[corev1.Pod](t.Context(), env.Client(), client.Key{Namespace: "default", Name: name})
-	if apierrors.IsNotFound(err) != apierrors.IsNotFound(podErr) {
-		t.Errorf("job: %v, pod: %v", err, podErr)
-	}
+	assert.Equalf(t, apierrors.IsNotFound(err), apierrors.IsNotFound(podErr), "job: %v, pod: %v", err, podErr)
 	return err == nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/emulation"
 )
@@ -65,13 +66,9 @@ func TestClaim(t *testing.T) {
 	}
 	release()
 	release() // has no effect
-	if err := (emulation.Version{}).Use(); !errors.Is(err, emulation.ErrOtherVersion) {
-		t.Errorf("while one claim is left: %v", err)
-	}
+	assert.ErrorIsf(t, (emulation.Version{}).Use(), emulation.ErrOtherVersion, "while one claim is left")
 	again()
-	if err := (emulation.Version{}).Use(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, (emulation.Version{}).Use())
 }
 
 func TestEnvironment(t *testing.T) {

@@ -29,6 +29,7 @@ import (
 
 	"kelson.dev/apiserver/openapi"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/openapispec"
 )
@@ -238,13 +239,9 @@ func TestV3(t *testing.T) {
 		t.Errorf("without a hash: %d %v", plain.Code, plain.Header())
 	}
 	for path, code := range map[string]int{"/openapi/v3/apis/batch/v1": 404, "/openapi/v3/nope": 404, "/openapi": 404} {
-		if got := get(h, path).Code; got != code {
-			t.Errorf("%s: %d, want %d", path, got, code)
-		}
+		assert.Equalf(t, get(h, path).Code, code, "%s", path)
 	}
-	if got := get(h, url, "Accept", "text/html").Code; got != http.StatusNotAcceptable {
-		t.Errorf("Accept text/html: %d", got)
-	}
+	assert.Equalf(t, get(h, url, "Accept", "text/html").Code, http.StatusNotAcceptable, "Accept text/html")
 }
 
 // The joined document is valid in both encodings, which are equivalent.
@@ -292,9 +289,7 @@ func TestCustomIsBuiltOncePerHash(t *testing.T) {
 	h, registry := serving(custom, "example.com/v1")
 	read := func() { get(h, paths(t, h)["apis/example.com/v1"]) }
 	paths(t, h)
-	if custom.built != 0 {
-		t.Error("the index has built a document")
-	}
+	assert.Equalf(t, custom.built, 0, "the index has built a document")
 	read()
 	read()
 	registry.Put(&resource.Resource{Group: "other.com", Plural: "others", Versions: []resource.Version{{Name: "v1"}}})

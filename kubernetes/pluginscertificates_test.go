@@ -11,9 +11,9 @@ import (
 	"encoding/pem"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
@@ -65,10 +65,7 @@ func TestCertificatePlugins(t *testing.T) {
 		jo := p.as("jo")
 		deny := func(path, body, want string) {
 			t.Helper()
-			if message := fmt.Sprint(jo.Want(t, 403, "PATCH", path, body, merge)["message"]); !strings.Contains(message,
-				want) {
-				t.Errorf("%s, want %s", message, want)
-			}
+			assert.Contains(t, fmt.Sprint(jo.Want(t, 403, "PATCH", path, body, merge)["message"]), want)
 		}
 		deny(requests+"/a/approval", approval, `user not permitted to approve requests with signerName "`+client+`"`)
 		deny(requests+"/a/status", `{"status":{"conditions":[{"type":"Failed","status":"True","reason":"r"}]}}`,
@@ -109,10 +106,7 @@ func TestNodesRequestPodCertificates(t *testing.T) {
 				"n1"): `pod "default/far" is not running on node "n1" named in the PodCertificateRequest`,
 			request("a", "example.com/s", "far", far, "n2"): `which is not the requesting node "n1"`,
 		} {
-			if message := fmt.Sprint(kubelet.Want(t, 403, "POST", path, body)["message"]); !strings.Contains(message,
-				why) {
-				t.Errorf("%s, want %s", message, why)
-			}
+			assert.Contains(t, fmt.Sprint(kubelet.Want(t, 403, "POST", path, body)["message"]), why)
 		}
 		// the plugin may not have received the pod yet
 		kubelet.Want(t, 500, "POST", path, request("a", "example.com/s", "web", far, "n1"))

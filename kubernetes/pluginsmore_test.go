@@ -13,6 +13,7 @@ import (
 
 	imagepolicyv1alpha1 "k8s.io/api/imagepolicy/v1alpha1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -237,9 +238,7 @@ func TestImagePolicyWebhook(t *testing.T) {
 	var asked []string
 	reviewer := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review := imagepolicyv1alpha1.ImageReview{}
-		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, json.NewDecoder(r.Body).Decode(&review))
 		review.Status.Allowed = true
 		for _, c := range review.Spec.Containers {
 			asked = append(asked, c.Image)

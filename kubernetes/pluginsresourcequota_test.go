@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -182,9 +183,7 @@ func TestUpdates(t *testing.T) {
 		refused(t, p, "PATCH", ns+"/services/b", `{"spec":{"type":"NodePort"}}`,
 			`services "b" is forbidden: exceeded quota: q, requested: services.nodeports=1, used: services.nodeports=1, limited: services.nodeports=1`, merge)
 		resp := p.Want(t, 403, "PATCH", ns+"/services/b", `{"spec":{"type":"LoadBalancer"}}`, merge)
-		if message := fmt.Sprint(resp["message"]); !strings.Contains(message, "services.loadbalancers=1") {
-			t.Error(message)
-		}
+		assert.Contains(t, fmt.Sprint(resp["message"]), "services.loadbalancers=1")
 		p.Want(t, 200, "PATCH", ns+"/services/a", `{"spec":{"type":"ClusterIP","ports":[{"port":1,"nodePort":null}]}}`,
 			merge)
 		synctest.Wait()
@@ -337,9 +336,7 @@ func TestManagersOfTheStatus(t *testing.T) {
 		p.Want(t, 201, "POST", ns+"/configmaps", configMap("a"))
 		want := `kube-apiserver status {"f:status":{"f:used":{"f:configmaps":{}}}}` + "\n" +
 			fmt.Sprintf(controller, ``) + "\n" + me
-		if got := managers(); got != want {
-			t.Errorf("managers\n%s\nwant\n%s", got, want)
-		}
+		assert.Equalf(t, managers(), want, "managers")
 	})
 }
 

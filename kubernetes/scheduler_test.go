@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/scheduler"
 	"kelson.dev/lab/testenv"
@@ -210,9 +211,7 @@ func TestPreemption(t *testing.T) {
 		env.Create(t, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000})
 		addPod(t, env, "batch", "3", nil)
 		addPod(t, env, "web", "3", func(p *corev1.Pod) { p.Spec.PriorityClassName = "urgent" })
-		if got := getPod(t, env, "web").Status.NominatedNodeName; got != "a" {
-			t.Errorf("nominated node %q", got)
-		}
+		assert.Equalf(t, getPod(t, env, "web").Status.NominatedNodeName, "a", "nominated node")
 		batch := getPod(t, env, "batch")
 		if batch.DeletionTimestamp == nil || !slices.ContainsFunc(batch.Status.Conditions,
 			func(c corev1.PodCondition) bool {
@@ -224,9 +223,7 @@ func TestPreemption(t *testing.T) {
 		require.NoError(t, env.Client().Delete(t.Context(), batch, client.GracePeriodSeconds(0)))
 		time.Sleep(10 * time.Second)
 		env.Settle(t)
-		if got := verdict(t, env, "web"); got != "a" {
-			t.Errorf("after the victim's end: %s", got)
-		}
+		assert.Equalf(t, verdict(t, env, "web"), "a", "after the victim's end")
 		reasons := map[string]bool{}
 		for _, e := range events(t, env) {
 			reasons[e.Regarding.Name+" "+e.Reason] = true
@@ -263,9 +260,7 @@ func TestSchedulingGates(t *testing.T) {
 		pod.Spec.SchedulingGates = nil
 		require.NoError(t, env.Client().Update(t.Context(), pod))
 		env.Settle(t)
-		if got := verdict(t, env, "p"); got != "a" {
-			t.Errorf("without: %s", got)
-		}
+		assert.Equalf(t, verdict(t, env, "p"), "a", "without")
 	})
 }
 
@@ -276,9 +271,7 @@ func TestNodesJoin(t *testing.T) {
 		for i := range 5 {
 			addPod(t, env, fmt.Sprint("p", i), "1", nil)
 		}
-		if got := verdict(t, env, "p0"); got != "" {
-			t.Errorf("without nodes: %s", got)
-		}
+		assert.Equalf(t, verdict(t, env, "p0"), "", "without nodes")
 		addNode(t, env, "a", "one", nil) // has room for three
 		addNode(t, env, "b", "two", nil)
 		time.Sleep(time.Minute)
@@ -308,9 +301,7 @@ func TestOwnScheduler(t *testing.T) {
 		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p"},
 			Target: corev1.ObjectReference{Kind: "Node", Name: "a"}}
 		require.NoError(t, env.Client().Subresource("binding").Create(t.Context(), pod, binding))
-		if got := verdict(t, env, "p"); got != "a" {
-			t.Errorf("bound to %s", got)
-		}
+		assert.Equalf(t, verdict(t, env, "p"), "a", "bound to")
 	})
 }
 
@@ -349,9 +340,7 @@ func TestRunsOnDemand(t *testing.T) {
 		go func() { ended <- s.Run(ctx) }()
 
 		addPod(t, env, "p", "1", nil)
-		if n := sent(); n != 0 {
-			t.Errorf("%d requests without a node", n)
-		}
+		assert.Equalf(t, sent(), 0, "requests without a node")
 		addNode(t, env, "a", "one", nil)
 		if got := verdict(t, env, "p"); sent() == 0 || got != "a" {
 			t.Errorf("with a node: %s", got)
@@ -360,26 +349,18 @@ func TestRunsOnDemand(t *testing.T) {
 		sent()
 		goroutines := runtime.NumGoroutine()
 		time.Sleep(24 * time.Hour)
-		if n := sent(); n != 0 {
-			t.Errorf("%d requests in an idle day", n)
-		}
+		assert.Equalf(t, sent(), 0, "requests in an idle day")
 		addPod(t, env, "q", "1", func(p *corev1.Pod) { p.Spec.SchedulerName = "mine" })
-		if n := sent(); n != 0 {
-			t.Errorf("%d requests for another scheduler's pod", n)
-		}
+		assert.Equalf(t, sent(), 0, "requests for another scheduler's pod")
 		addPod(t, env, "r", "1", nil)
 		time.Sleep(time.Minute) // its queue may retry once
 		env.Settle(t)
-		if got := verdict(t, env, "r"); got != "a" {
-			t.Errorf("after an idle day: %s", got)
-		}
+		assert.Equalf(t, verdict(t, env, "r"), "a", "after an idle day")
 		if n := runtime.NumGoroutine(); n <= goroutines+10 {
 			t.Errorf("%d goroutines while idle, %d while running: it did not stop", goroutines, n)
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-ended)
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	extender "k8s.io/kube-scheduler/extender/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/scheduler"
 	"kelson.dev/lab/testenv"
@@ -46,12 +46,8 @@ profiles:
 `)
 	settings, err := scheduler.Load(file)
 	require.NoError(t, err)
-	if got := settings.Names(); !slices.Equal(got, []string{"default-scheduler", "packing"}) {
-		t.Errorf("names %v", got)
-	}
-	if got := settings.Ignored(); !slices.Equal(got, []string{"leaderElection"}) {
-		t.Errorf("ignored %v", got)
-	}
+	assert.Slicef(t, settings.Names(), []string{"default-scheduler", "packing"}, "names")
+	assert.Slicef(t, settings.Ignored(), []string{"leaderElection"}, "ignored")
 	synctest.Test(t, func(t *testing.T) {
 		env := testenv.New(t, testenv.Workloads(), testenv.SchedulerConfig(file))
 		addNode(t, env, "a", "one", nil)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/diagnosis"
 )
 
@@ -43,8 +44,6 @@ func TestJudge(t *testing.T) {
 		if severity, problem := tt.c.Judge(now); problem {
 			got = severity.String()
 		}
-		if got != tt.want {
-			t.Errorf("%+v: %q, want %q", tt.c, got, tt.want)
-		}
+		assert.Equalf(t, got, tt.want, "%+v", tt.c)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/printable"
 )
 
@@ -19,9 +21,7 @@ func TestEscape(t *testing.T) {
 		"a\r\nb\tc":                             `a\u000d\u000ab\u0009c`,
 		"\ufffd":                                "\ufffd",
 	} {
-		if got := printable.Escape(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		assert.Equalf(t, printable.Escape(text), want, "%q", text)
 	}
 }
 
@@ -40,8 +40,6 @@ func TestWriter(t *testing.T) {
 				t.Fatal(n, err)
 			}
 		}
-		if out.String() != want {
-			t.Fatalf("in pieces of %d bytes: %q, want %q", size, out.String(), want)
-		}
+		require.Equalf(t, out.String(), want, "in pieces of %d bytes", size)
 	}
 }

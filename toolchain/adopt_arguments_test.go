@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/toolchain/adopt"
 )
 
@@ -34,8 +35,6 @@ func TestUnsupportedArguments(t *testing.T) {
 		"paths=./...":         true, "output:crd:stdout": true, "applyconfiguration": false, "crd": false,
 		"other:headerFile=X": false, "./dir": false,
 	} {
-		if got := adopt.IsArgument(arg); got != want {
-			t.Errorf("IsArgument(%q) is %t", arg, got)
-		}
+		assert.Equalf(t, adopt.IsArgument(arg), want, "IsArgument(%q)", arg)
 	}
 }

@@ -3,9 +3,9 @@ package toolchain_test
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/adopt"
 )
@@ -82,9 +82,7 @@ ENTRYPOINT ["/srv/manager"]
 		{Source: "templates", To: "/srv/templates"}, {Source: "web/b.css", To: "/css/b.css"}, {Source: "web/c.css", To: "/css/c.css"},
 		{Source: "LICENSE", To: "/srv/app/NOTICE.txt"}, {Source: "LICENSE", To: "/srv/app/LICENSE"}, {Source: "templates/a.txt", To: "/srv/app/a.txt"},
 	}
-	if got := adopt.ImageFiles(dir); !slices.Equal(got, want) {
-		t.Errorf("the image has %q, not %q", got, want)
-	}
+	assert.Slicef(t, adopt.ImageFiles(dir), want, "the image")
 	if got := adopt.ImageFiles(t.TempDir()); got != nil {
 		t.Errorf("without a Dockerfile: %q", got)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/adopt"
 )
@@ -204,12 +205,8 @@ crds:
 			for i, name := range plan.Removed {
 				plan.Removed[i], _ = filepath.Rel(dir, name)
 			}
-			if !slices.Equal(plan.Removed, tc.removed) {
-				t.Errorf("removed: got %q, want %q", plan.Removed, tc.removed)
-			}
-			if got := text(dir, plan.Unknown); !slices.Equal(got, tc.unknown) {
-				t.Errorf("unknown: got %q, want %q", got, tc.unknown)
-			}
+			assert.Slicef(t, plan.Removed, tc.removed, "removed")
+			assert.Slicef(t, text(dir, plan.Unknown), tc.unknown, "unknown")
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 )
@@ -113,9 +114,7 @@ func TestMessagesNameTheField(t *testing.T) {
 	} {
 		dir := aliased(t, fields)
 		_, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: []string{"crd"}})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\nerror %v, want %s", fields, err, want)
-		}
+		assert.ErrorContainsf(t, err, want, "%s\nerror", fields)
 	}
 }
 
@@ -140,7 +139,5 @@ type InterfaceList struct {
 }
 `)
 	_, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: []string{"informer"}})
-	if err == nil || !strings.Contains(err.Error(), "interface.go would be generated twice; rename a kind") {
-		t.Error(err)
-	}
+	assert.ErrorContains(t, err, "interface.go would be generated twice; rename a kind")
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 )
@@ -138,9 +138,7 @@ func TestFinalizeGrantsPatch(t *testing.T) {
 			if err != nil || len(res.Warnings) > 0 {
 				t.Fatal(res.Warnings, err)
 			}
-			if got := rules(t, dir); !slices.Equal(got, test.want) {
-				t.Errorf("rules are %q, want %q", got, test.want)
-			}
+			assert.Slicef(t, rules(t, dir), test.want, "rules")
 		})
 	}
 }

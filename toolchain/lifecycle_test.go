@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/lifecycle"
 	"kelson.dev/toolchain/loader"
@@ -44,9 +45,7 @@ func TestKubernetesTypes(t *testing.T) {
 		want, got := methods(t, theirs), methods(t, ours)
 		compared += len(want)
 		for _, name := range slices.Sorted(maps.Keys(want)) {
-			if got[name] != want[name] {
-				t.Errorf("%s: %s is\n%s\nwant\n%s", p.Path, name, got[name], want[name])
-			}
+			assert.Equalf(t, got[name], want[name], "%s: %s", p.Path, name)
 		}
 		if len(got) != len(want) {
 			t.Errorf("%s: %d methods, want %d", p.Path, len(got), len(want))

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/loader"
 )
@@ -250,9 +251,7 @@ func TestCache(t *testing.T) {
 		return ws.Packages()[0].Type("A").File
 	}
 	first := look()
-	if look() != first {
-		t.Error("an unchanged file was parsed again")
-	}
+	assert.Equalf(t, look(), first, "an unchanged file was parsed again")
 	require.NoError(t, os.WriteFile(first.Name, []byte("// +groupName=a\npackage api\n\ntype A int\n"), 0o644))
 	if second := look(); second == first || len(second.Syntax.Decls) != 1 {
 		t.Error("a changed file was not parsed again")
@@ -317,9 +316,7 @@ func TestPaths(t *testing.T) {
 	} {
 		ws, err := loader.Open(t.Context(), loader.Config{Dir: dir, Paths: strings.Fields(paths)})
 		if message, ok := strings.CutPrefix(want, "error: "); ok {
-			if err == nil || !strings.Contains(err.Error(), message) {
-				t.Errorf("%s: %v, want %s", paths, err, message)
-			}
+			assert.ErrorContainsf(t, err, message, "%s", paths)
 			continue
 		}
 		if err != nil {
@@ -330,9 +327,7 @@ func TestPaths(t *testing.T) {
 		for _, p := range ws.Packages() {
 			got = append(got, strings.TrimPrefix(p.Path, "example.com/m/"))
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s: %s, want %s", paths, got, want)
-		}
+		assert.Equalf(t, strings.Join(got, " "), want, "%s: %s", paths, got)
 		if paths == "" && (len(ws.Nested()) != 1 || ws.Nested()[0] != filepath.Join(dir, "sub")) {
 			t.Errorf("nested modules: %s", ws.Nested())
 		}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 	"kelson.dev/toolchain/loader"
@@ -97,9 +98,7 @@ func TestGolden(t *testing.T) {
 				return
 			}
 			for name, text := range want {
-				if got[name] != text {
-					t.Errorf("%s is\n%s\nwant\n%s", name, got[name], text)
-				}
+				assert.Equalf(t, got[name], text, "%s", name)
 			}
 			for name := range got {
 				if _, ok := want[name]; !ok {
@@ -342,9 +341,7 @@ func TestDefaultRole(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^  name: (.*)$|^  - (as|bs|cs)$`).FindAllStringSubmatch(string(res.Files[0].Content), -1) {
 		names = append(names, m[1]+m[2])
 	}
-	if want := []string{"manager-role", "cs", "zebra", "as", "bs"}; !slices.Equal(names, want) {
-		t.Errorf("roles and resources %q, want %q", names, want)
-	}
+	assert.Slicef(t, names, []string{"manager-role", "cs", "zebra", "as", "bs"}, "roles and resources")
 }
 
 // Conversions are registered in a scheme that register-gen has generated.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/vet/migrate"
 )
@@ -39,9 +40,7 @@ func TestRead(t *testing.T) {
 	for _, f := range report.Program {
 		got = append(got, line(f))
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("the program: got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	assert.Equalf(t, strings.Join(got, "\n"), strings.Join(want, "\n"), "the program")
 	if len(report.Reconcilers) != 1 {
 		t.Fatalf("reconcilers: %+v", report.Reconcilers)
 	}

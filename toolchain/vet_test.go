@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/operatortest"
 	"kelson.dev/toolchain/vet"
@@ -334,15 +335,9 @@ func TestReadFolder(t *testing.T) {
 	for _, m := range ms {
 		names = append(names, m.Title())
 	}
-	if got := strings.Join(names, ", "); got != "ConfigMap a, ConfigMap b, ConfigMap c" {
-		t.Errorf("read %s", got)
-	}
-	if line := ms[1].Line("metadata.name"); line != 1 {
-		t.Errorf("the first JSON object is in line %d", line)
-	}
-	if line := ms[2].Line("metadata.name"); line != 2 {
-		t.Errorf("the second JSON object is in line %d", line)
-	}
+	assert.Equal(t, strings.Join(names, ", "), "ConfigMap a, ConfigMap b, ConfigMap c")
+	assert.Equalf(t, ms[1].Line("metadata.name"), 1, "the first JSON object is in line")
+	assert.Equalf(t, ms[2].Line("metadata.name"), 2, "the second JSON object is in line")
 
 	for name, content := range map[string]string{"tab": object + "x\ndata:\n\tx: y\n",
 		"twice": object + "x\n  name: y\n"} {

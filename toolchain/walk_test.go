@@ -1,13 +1,12 @@
 package toolchain_test
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/walk"
 )
@@ -34,9 +33,7 @@ func TestDir(t *testing.T) {
 			all = append(all, filepath.ToSlash(name))
 			return err
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		return all
 	}
 	for root, want := range map[string][]string{
@@ -47,17 +44,11 @@ func TestDir(t *testing.T) {
 		".": {".", ".file", "link", "outside", "outside/.hidden", "outside/file", "real", "real/a",
 			"real/a/file", "real/inner", "second"},
 	} {
-		if got := names(root); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", root, got, want)
-		}
+		assert.Slicef(t, names(root), want, "%s", root)
 	}
 	err := walk.Dir("absent", func(name string, _ fs.DirEntry, err error) error {
-		if name != "absent" {
-			t.Errorf("visited %s", name)
-		}
+		assert.Equalf(t, name, "absent", "visited")
 		return err
 	})
-	if !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, err, fs.ErrNotExist)
 }

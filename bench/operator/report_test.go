@@ -3,10 +3,10 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -49,7 +49,5 @@ func TestPairs(t *testing.T) {
 		{what: "what", theirs: "20.00 s", ours: "11.00 s", ratio: "0.50 ×", want: "≤ 0.50 ×", check: "met"},
 		{what: "what", theirs: "20.00 s", ours: "11.00 s", ratio: "0.55 ×", want: "≤ 0.50 ×", check: "missed"},
 	}
-	if got := table.rows["Group"]; !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
-	}
+	assert.Slice(t, table.rows["Group"], want)
 }

@@ -120,9 +120,7 @@ func BenchmarkStart(b *testing.B) {
 			for range b.N {
 				s := open(b, e, dir)
 				b.StopTimer()
-				if n := s.Snapshot().Count("pods", ""); n != objects {
-					b.Fatalf("%d objects", n)
-				}
+				require.Equalf(b, s.Snapshot().Count("pods", ""), objects, "objects")
 				require.NoError(b, s.Close())
 				b.StartTimer()
 			}

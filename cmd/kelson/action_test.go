@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -43,9 +44,7 @@ func reviewed(t *testing.T, step, project string, env ...string) (got outcome, s
 		"GITHUB_STEP_SUMMARY=" + file, "LIMIT=5s", "AGAINST=", "BACKUP="}, env...), "bash", "-e", "-c",
 		reviewSteps(t)[step])
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v\n%s%s", err, got.stdout, got.stderr)
-	}
+	require.NoErrorf(t, err, "\n%s%s", got.stdout, got.stderr)
 	return got, string(text), reports
 }
 
@@ -73,9 +72,7 @@ func TestReviewPlans(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	got, summary, reports := reviewed(t, "plan", project, "AGAINST="+base)
-	if got.code != 0 {
-		t.Errorf("%+v", got)
-	}
+	assert.Equalf(t, got.code, 0, "%+v", got)
 	wantContains(t, "the summary", summary, "### ", "busybox-of-base")
 	if plan, err := os.ReadFile(filepath.Join(reports, "plan.md")); err != nil || string(plan) != summary {
 		t.Errorf("%v\n%s", err, plan)
@@ -109,9 +106,7 @@ func TestReviewExplores(t *testing.T) {
 	dir := t.TempDir()
 	writePairs(t, dir, "-cert")
 	got, summary, reports := reviewed(t, "explore", dir)
-	if got.code != 1 {
-		t.Errorf("%+v", got)
-	}
+	assert.Equalf(t, got.code, 1, "%+v", got)
 	wantContains(t, "the summary", summary, "### Exploration: ", "#### another end state (O1)",
 		"secrets default/web-cert: is missing", "replay: kelson explore ")
 	for name, want := range map[string]string{"explore.md": summary,
@@ -125,9 +120,7 @@ func TestReviewExplores(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config/samples/web.yaml"),
 		[]byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: W_}}\n"), 0o600))
 	got, summary, _ = reviewed(t, "explore", dir)
-	if got.code != 1 {
-		t.Errorf("%+v", got)
-	}
+	assert.Equalf(t, got.code, 1, "%+v", got)
 	wantContains(t, "the summary", summary, "### Exploration: it ended with an error\n",
 		`ConfigMap "W_" is invalid: metadata.name: `)
 }
@@ -144,9 +137,7 @@ func TestExploreFormer(t *testing.T) {
 	const plan = "upgrade after operator former #1"
 	got := command(t, nil, built(t, binary), "explore", dir, "--generate=false", "--former", former, "--plan", plan,
 		"--export")
-	if got.code != 1 {
-		t.Errorf("%+v", got)
-	}
+	assert.Equalf(t, got.code, 1, "%+v", got)
 	wantContains(t, "the alarm", got.stdout, "secrets default/web-token: exists",
 		"replay: kelson explore "+dir+" --former "+former+" --plan '"+plan+"'")
 	test, err := os.ReadFile(filepath.Join(dir, "test/explore/upgrade_after_operator_former_1_test.go"))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -20,20 +21,14 @@ func TestKubectlAuth(t *testing.T) {
 			append([]string{"auth", "can-i"}, args...)...)
 		return strings.TrimSpace(got.stdout)
 	}
-	if got := canI("delete", "nodes", "--all-namespaces"); got != "yes" {
-		t.Errorf("the administrator: %q", got)
-	}
-	if got := canI("get", "pods", "--as=ann"); got != "no" {
-		t.Errorf("ann: %q", got)
-	}
+	assert.Equalf(t, canI("delete", "nodes", "--all-namespaces"), "yes", "the administrator")
+	assert.Equalf(t, canI("get", "pods", "--as=ann"), "no", "ann")
 	kubectl("create", "rolebinding", "ann", "--clusterrole=view", "--user=ann")
 	for args, want := range map[string]string{
 		"get pods": "yes", "list deployments.apps": "yes", "get secrets": "no", "delete pods": "no",
 		"get pods -n kube-system": "no", "get /healthz": "yes", "get /metrics": "no",
 	} {
-		if got := canI(append(strings.Fields(args), "--as=ann")...); got != want {
-			t.Errorf("ann may %s: %q, want %q", args, got, want)
-		}
+		assert.Equalf(t, canI(append(strings.Fields(args), "--as=ann")...), want, "ann may %s", args)
 	}
 	wantContains(t, "permissions of ann", kubectl("auth", "can-i", "--list", "--as=ann"), "pods/log",
 		"[get list watch]", "/healthz", "selfsubjectrulesreviews")
@@ -72,18 +67,14 @@ subjects:
 		t.Helper()
 		got := command(t, []string{"KUBECONFIG=" + s.kubeconfig, "HOME=" + t.TempDir()}, "kubectl",
 			append([]string{"auth", "reconcile", "-f", manifest}, args...)...)
-		if got.code != 0 {
-			t.Errorf("reconcile: %s", got.stderr)
-		}
+		assert.Equalf(t, got.code, 0, "reconcile: %s", got.stderr)
 		return got.stdout
 	}
 	write(text)
 	wantContains(t, "reconcile", reconcile(),
 		"clusterrole.rbac.authorization.k8s.io/reader reconciled",
 		"rolebinding.rbac.authorization.k8s.io/reads reconciled")
-	if got := canI("get", "secrets", "--as=ann"); got != "yes" {
-		t.Errorf("after reconcile: %q", got)
-	}
+	assert.Equalf(t, canI("get", "secrets", "--as=ann"), "yes", "after reconcile")
 	write(strings.Replace(text, "verbs: [get]", "verbs: [list]", 1))
 	reconcile("--remove-extra-permissions")
 	if get, list := canI("get", "secrets", "--as=ann"), canI("list", "secrets", "--as=ann"); get != "no" ||

@@ -16,6 +16,7 @@ import (
 	"kelson.dev/apiserver/store/archive"
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/cmd/kelson/internal/data"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -47,9 +48,7 @@ func TestBackupChangesNothing(t *testing.T) {
 	c.SetOut(&bytes.Buffer{})
 	c.SetErr(&stderr)
 	require.NoError(t, c.Execute())
-	if !strings.Contains(stderr.String(), "warning: acknowledged writes are MISSING") {
-		t.Error(stderr.String())
-	}
+	assert.Contains(t, stderr.String(), "warning: acknowledged writes are MISSING")
 	if !maps.Equal(before, contents(t, dir)) {
 		t.Error("the backup changed the directory")
 	}
@@ -112,9 +111,7 @@ func TestUnfinishedBackups(t *testing.T) {
 		}
 		return content(w)
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	var names []string
@@ -137,9 +134,7 @@ func TestConcurrentBackups(t *testing.T) {
 				_, err := data.WriteBackup(name, func(w io.Writer) error {
 					return archive.Write(t.Context(), w, 7, slices.Values([]store.Record(nil)))
 				})
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -63,16 +64,10 @@ func TestOutputEverywhere(t *testing.T) {
 			return
 		}
 		for _, format := range []string{"json", "yaml", "text"} {
-			if err := f.Value.Set(format); err != nil {
-				t.Errorf("%s: %v", path, err)
-			}
+			assert.NoErrorf(t, f.Value.Set(format), "%s", path)
 		}
-		if f.Value.String() != "" {
-			t.Errorf("%s: --output text is %q", path, f.Value)
-		}
-		if err := f.Value.Set("xml"); err == nil || !strings.Contains(err.Error(), "want text, json") {
-			t.Errorf("%s accepts --output xml: %v", path, err)
-		}
+		assert.Equalf(t, f.Value.String(), "", "%s: --output text is %q", path, f.Value)
+		assert.ErrorContainsf(t, f.Value.Set("xml"), "want text, json", "%s accepts --output xml", path)
 		if complete, ok := c.GetFlagCompletionFunc("output"); !ok {
 			t.Errorf("%s does not complete --output", path)
 		} else if got, _ := complete(c, nil, ""); !slices.Contains(got, "json") || !slices.Contains(got, "yaml") {
@@ -184,9 +179,7 @@ func TestCompletion(t *testing.T) {
 					got = append(got, word)
 				}
 				slices.Sort(got)
-				if strings.Join(got, " ") != want {
-					t.Errorf("%q is completed with %q, want %s", line, got, want)
-				}
+				assert.Equalf(t, strings.Join(got, " "), want, "%q is completed with %q", line, got)
 			}
 		})
 	}

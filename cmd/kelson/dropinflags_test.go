@@ -10,6 +10,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/dropin"
 	"kelson.dev/cmd/kelson/internal/dropin/etcd"
 	"kelson.dev/cmd/kelson/internal/flags"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -49,7 +50,5 @@ func TestFlagsOfEtcd(t *testing.T) {
 	}
 	want := []string{"--quota-backend-bytes has no effect", "--auto-compaction-mode has no effect",
 		"--pre-vote has no effect"}
-	if got := etcd.Ignored(f, args); !slices.Equal(got, want) {
-		t.Errorf("notes %q, want %q", got, want)
-	}
+	assert.Slicef(t, etcd.Ignored(f, args), want, "notes")
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -139,9 +140,7 @@ func TestServersOfOldSuites(t *testing.T) {
 		strings.NewReader(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "old"}}`))
 	require.NoError(t, err)
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusCreated {
-		t.Errorf("create a namespace: %s", resp.Status)
-	}
+	assert.Equalf(t, resp.StatusCode, http.StatusCreated, "create a namespace: %s", resp.Status)
 	// a watch, which does not delay the end of the server
 	watch, err := http.Get("http://" + insecure + "/api/v1/namespaces?watch=true")
 	require.NoError(t, err)

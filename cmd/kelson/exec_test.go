@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -155,9 +156,7 @@ read x; echo got-$x; exit 4`
 	// returns an error when the last writer has closed the terminal
 	_, _ = io.Copy(io.Discard, screen)
 	_ = cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 4 {
-		t.Errorf("exit %d", code)
-	}
+	assert.Equalf(t, cmd.ProcessState.ExitCode(), 4, "exit")
 }
 
 // screenShows reads lines up to one that contains want and reports whether one does.

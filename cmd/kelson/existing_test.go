@@ -237,9 +237,7 @@ func devExisting(t *testing.T, dir string, args ...string) string {
 	if strings.Contains(string(said), "runs without the arguments and volumes") {
 		t.Skip("this machine cannot run pods with volumes")
 	}
-	if err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
+	require.NoErrorf(t, err, "\n%s", said)
 	return string(said)
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"kelson.dev/cmd/kelson/internal/child"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/scaffold"
 )
@@ -380,9 +381,7 @@ func pattern(line []string, word, space string) string {
 func TestShownOutput(t *testing.T) {
 	output := "first\nNAME  AGE\nweb-84d  2s\n  12.3s at/x  PENDING → RUNNING\n"
 	for _, shows := range [][]string{nil, {"first"}, {"NAME   AGE", "web-1 10s"}, {"…", "1s  at/x  PENDING → …"}} {
-		if err := shown(shows, output); err != nil {
-			t.Errorf("%q: %v", shows, err)
-		}
+		assert.NoErrorf(t, shown(shows, output), "%q", shows)
 	}
 	for _, shows := range [][]string{{"second"}, {"NAME AGE", "first"}, {"PENDING → RUNNING"}} {
 		if shown(shows, output) == nil {

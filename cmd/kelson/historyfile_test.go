@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	historycommand "kelson.dev/cmd/kelson/internal/history"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 )
@@ -97,9 +98,7 @@ func TestHistoryBlame(t *testing.T) {
 		err := c.ExecuteContext(t.Context())
 		switch {
 		case tt.err != "":
-			if err == nil || !strings.Contains(err.Error(), tt.err) {
-				t.Errorf("%s: %v, want %s", tt.args, err, tt.err)
-			}
+			assert.ErrorContainsf(t, err, tt.err, "%s", tt.args)
 		case err != nil || out.String() != tt.want &&
 			!(strings.Contains(tt.args, "json") && strings.Contains(out.String(), tt.want)):
 			t.Errorf("%s: %v\n%s\nwant\n%s", tt.args, err, out.String(), tt.want)
@@ -205,9 +204,7 @@ deployments.apps/shop/web: changed %s  by scaler (Update of scale)
 has failed since:
   Deployment shop/web: Available is False: Minimum  since %s
 `, stamp(10*time.Minute), stamp(30*time.Minute), stamp(3*time.Hour), stamp(30*time.Minute), stamp(30*time.Minute))
-	if got := run(historycommand.DiffCommand(), "--since", "2h"); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	assert.Equal(t, run(historycommand.DiffCommand(), "--since", "2h"), want)
 	for _, tt := range []struct {
 		args string
 		want string

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -45,9 +46,7 @@ func TestImage(t *testing.T) {
 	for i := range digests {
 		got := image("registry.example/shop/operator:v1", "--archive", filepath.Join(dir, "operator.tar"), "--sbom",
 			filepath.Join(dir, "new", "bills"))
-		if got.code != 0 {
-			t.Fatal(got.stderr)
-		}
+		require.Equalf(t, got.code, 0, "%v", got.stderr)
 		if digests[i] = got.stdout; !regexp.MustCompile(`^registry\.example/shop/operator:v1 sha256:[0-9a-f]{64}\n$`).
 			MatchString(got.stdout) {
 			t.Errorf("it prints %q", got.stdout)
@@ -62,9 +61,7 @@ func TestImage(t *testing.T) {
 		printed.Name+" "+printed.Digest+"\n" != digests[0] || len(printed.Platforms) != 1 {
 		t.Errorf("-o json prints %q: %v", got.stdout, err)
 	}
-	if digests[0] != digests[1] {
-		t.Errorf("two builds differ: %q", digests)
-	}
+	assert.Equalf(t, digests[0], digests[1], "two builds differ: %q", digests)
 	bills, err := filepath.Glob(filepath.Join(dir, "new", "bills", "linux-*.spdx.json"))
 	if err != nil || len(bills) != 1 {
 		t.Fatalf("bills: %v %v", bills, err)

@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 
 	"kelson.dev/cmd/kelson/internal/dropin"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -73,9 +74,7 @@ func TestInstallEnvtestAtTheSameTime(t *testing.T) {
 	var calls sync.WaitGroup
 	for range 8 {
 		calls.Go(func() {
-			if err := dropin.InstallFrom(smallProgram(t), self, dir); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, dropin.InstallFrom(smallProgram(t), self, dir))
 		})
 	}
 	calls.Wait()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -49,9 +50,7 @@ func TestTokensOfNodes(t *testing.T) {
 		"/api/v1/nodes/n/proxy/pods":                                    http.StatusForbidden,
 		"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings":        http.StatusForbidden,
 	} {
-		if got := withToken(t, s, token, path); got != want {
-			t.Errorf("with the token, GET %s: %d, want %d", path, got, want)
-		}
+		assert.Equalf(t, withToken(t, s, token, path), want, "with the token, GET %s", path)
 	}
 	if got := withToken(t, s, "", "/api/v1/namespaces/kube-public/configmaps/cluster-info"); got != http.StatusOK {
 		t.Errorf("anonymous GET of cluster-info: %d, want 200", got)
@@ -72,9 +71,7 @@ func TestTokensOfNodes(t *testing.T) {
 	}
 
 	wantContains(t, "token delete", kelson("token", "delete", "abcdef").stdout, `token "abcdef" deleted`)
-	if got := withToken(t, s, token, "/api"); got != http.StatusUnauthorized {
-		t.Errorf("with the deleted token: %d, want 401", got)
-	}
+	assert.Equalf(t, withToken(t, s, token, "/api"), http.StatusUnauthorized, "with the deleted token")
 	for _, wrong := range []struct {
 		want string
 		args []string

@@ -28,9 +28,7 @@ func TestKrewInstallsThePlugin(t *testing.T) {
 	manifest := filepath.Join(dir, "kelson.yaml")
 	got := command(t, nil, kelson, "kubectl-plugin", "krew-manifest", "--version", "v0.0.1", "--url",
 		"https://releases.example/v0.0.1", archive)
-	if got.code != 0 {
-		t.Fatal(got.stderr)
-	}
+	require.Equalf(t, got.code, 0, "%v", got.stderr)
 	require.NoError(t, os.WriteFile(manifest, []byte(got.stdout), 0o600))
 	root := filepath.Join(dir, "root")
 	env := []string{"KREW_ROOT=" + root, "HOME=" + dir, "KREW_NO_UPGRADE_CHECK=1",

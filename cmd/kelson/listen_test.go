@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -44,9 +45,7 @@ func TestDropInListensOnLoopback(t *testing.T) {
 				conn.Close()
 				break
 			}
-			if ctx.Err() != nil {
-				t.Fatalf("%v: %v\n%s", args, err, out.String())
-			}
+			require.NoErrorf(t, ctx.Err(), "%v: %v\n%s", args, err, out.String())
 			time.Sleep(10 * time.Millisecond)
 		}
 		if conn, err := net.Dial("tcp", "127.0.0.2:"+port); err == nil {
@@ -64,9 +63,7 @@ func TestDropInListensOnLoopback(t *testing.T) {
 		t.Errorf("by default, the server listens on every address, warns, or logs contents: %s", stderr)
 	}
 	port, stderr := run("--bind-address=0.0.0.0")
-	if port != "any" {
-		t.Error("with --bind-address=0.0.0.0, the server does not listen on every address")
-	}
+	assert.Equalf(t, port, "any", "with --bind-address=0.0.0.0, the server does not listen on every address")
 	wantContains(t, "stderr", stderr, "WARNING: listening on", "AlwaysAllow")
 	if _, stderr = run("--bind-address=0.0.0.0", "--authorization-mode=RBAC"); strings.Contains(stderr, "AlwaysAllow") {
 		t.Errorf("with RBAC: %s", stderr)
@@ -95,9 +92,7 @@ func writeSecrets(t *testing.T, url string) {
 		resp, err := client.Do(req)
 		require.NoError(t, err)
 		resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("%s: %s, want %d", body, resp.Status, want)
-		}
+		assert.Equalf(t, resp.StatusCode, want, "%s: %s", body, resp.Status)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -29,7 +30,5 @@ func TestMan(t *testing.T) {
 	}
 	root = rootCommand()
 	root.SetArgs([]string{"man", "--date=yesterday", dir})
-	if err := root.Execute(); err == nil || !strings.Contains(err.Error(), "--date") {
-		t.Errorf("a wrong date: %v", err)
-	}
+	assert.ErrorContainsf(t, root.Execute(), "--date", "a wrong date")
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
@@ -96,9 +97,7 @@ func TestMirroredStatusIsNoHotLoop(t *testing.T) {
 		}
 		// The first apply creates the Deployment, and the second one makes the owner of its fields
 		// an applier: see creation.go of package client.
-		if changes != 2 {
-			t.Errorf("%d applies of the same Deployment are recorded as changes, want 2", changes)
-		}
+		assert.Equalf(t, changes, 2, "applies of the same Deployment are recorded as changes")
 		for _, text := range wrong {
 			t.Error(text)
 		}

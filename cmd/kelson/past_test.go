@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -41,9 +42,7 @@ func TestServeThePast(t *testing.T) {
 		!strings.Contains(got, "deployment.apps/web") {
 		t.Errorf("the past has\n%s", got)
 	}
-	if got := inPast("auth", "can-i", "delete", "pods"); got != "yes\n" {
-		t.Errorf("auth can-i: %q", got)
-	}
+	assert.Equalf(t, inPast("auth", "can-i", "delete", "pods"), "yes\n", "auth can-i")
 	refused := command(t, []string{"KUBECONFIG=" + past.kubeconfig}, built(t, kubectlBinary), "delete", "configmap",
 		"settings")
 	if refused.code == 0 || !strings.Contains(refused.stderr, "this server is read-only: it serves revision "+then) {
@@ -87,9 +86,7 @@ func TestServeThePast(t *testing.T) {
 		return command(t, nil, kelson, "history", "cm/settings", "--file", recording).code == 0
 	})
 	recorder.Process.Signal(syscall.SIGINT)
-	if err := recorder.Wait(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, recorder.Wait())
 	fork = startCommand(t, "fork", "--file", recording, "--at", now)
 	if got := kubectlOf(t, fork)("get", "configmap", "settings", "-o", "jsonpath={.data.step}"); got != "two" {
 		t.Errorf("the fork of a recording has %q", got)

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -83,9 +84,7 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	s := startServer(t, "--in-memory", "--node=none", "--planes=3", "--planes-idle=1h")
 	w := newThrowaway(t, s)
 	plane := w.do("POST", "/planes", "", 201)
-	if plane.URL != s.url+"/planes/"+plane.ID {
-		t.Errorf("url %s", plane.URL)
-	}
+	assert.Equalf(t, plane.URL, s.url+"/planes/"+plane.ID, "url")
 	clients := clientOf(t, plane.Kubeconfig)
 	maps := clients.CoreV1().ConfigMaps("default")
 	watch, err := maps.Watch(t.Context(), metav1.ListOptions{})
@@ -148,9 +147,7 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	resp, err := client.Post(s.url+"/planes", "application/json", nil)
 	require.NoError(t, err)
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusForbidden {
-		t.Errorf("anonymous POST: %s", resp.Status)
-	}
+	assert.Equalf(t, resp.StatusCode, http.StatusForbidden, "anonymous POST: %s", resp.Status)
 }
 
 // Only the plane itself accepts its credential; neither the server nor another plane does. A plane
@@ -348,9 +345,7 @@ func TestExitsWithStdin(t *testing.T) {
 	stdin.Close()
 	select {
 	case err := <-ended:
-		if err != nil {
-			t.Errorf("%v\n%s", err, &out)
-		}
+		assert.NoErrorf(t, err, "\n%s", &out)
 	case <-time.After(time.Minute):
 		_ = cmd.Process.Kill()
 		t.Error("the server keeps running after stdin is closed")

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -67,18 +68,14 @@ func TestLeastRights(t *testing.T) {
 	kubectl("create", "clusterrolebinding", "declared", "--clusterrole=manager-role", "--user=declared")
 	work("declared", "first")
 	got := rights("--user=declared", cnat)
-	if got.code != 0 {
-		t.Errorf("the project's role: %+v", got)
-	}
+	assert.Equalf(t, got.code, 0, "the project's role: %+v", got)
 	wantContains(t, "rights", got.stdout, "0 missing", "internal/controller/at_controller.go:", "unused: ")
 	if strings.Contains(got.stdout, "finalizers") {
 		t.Errorf("no request needs update of finalizers, but admission does:\n%s", got.stdout)
 	}
 
 	least := rights("--user=declared", "--yaml", "--name=least")
-	if least.code != 0 {
-		t.Fatalf("%+v", least)
-	}
+	require.Equalf(t, least.code, 0, "%+v", least)
 	wantContains(t, "least roles", least.stdout, "kind: ClusterRole", "- ats/status")
 	kubectl("apply", "-f", write("least.yaml", least.stdout))
 	kubectl("create", "clusterrolebinding", "least", "--clusterrole=least", "--user=least")
@@ -141,9 +138,7 @@ func TestRightsOfTests(t *testing.T) {
 			t.Fatalf("kelson rights %v: %v\n%s%s", args, err, stdout.String(), stderr.String())
 		}
 		var got rightsOf
-		if err := json.Unmarshal(stdout.Bytes(), &got); err != nil {
-			t.Fatalf("%v\n%s%s", err, stdout.String(), stderr.String())
-		}
+		require.NoErrorf(t, json.Unmarshal(stdout.Bytes(), &got), "\n%s%s", stdout.String(), stderr.String())
 		return got
 	}
 	got := run(0, project, "--test", "--prove")
@@ -263,9 +258,7 @@ func TestRightsOfIgnoredMarkers(t *testing.T) {
 	got := command(t, nil, built(t, binary), "rights", dir, "--audit-log", log, "--user", "u")
 	wantContains(t, "the summary", got.stdout, "1 requests, which need 1 rules: 0 missing")
 	wantContains(t, "the warnings", got.stderr, "warning: "+filepath.Join(dir, "p.go")+":5:3: misplaced marker +kubebuilder:rbac")
-	if got.code != 0 {
-		t.Errorf("%+v", got)
-	}
+	assert.Equalf(t, got.code, 0, "%+v", got)
 	err := os.WriteFile(filepath.Join(dir, "PROJECT"), []byte("version: \"3\"\nlayout: [kelson.dev/v1]\n"), 0o600)
 	require.NoError(t, err)
 	got = command(t, nil, built(t, binary), "rights", dir, "--audit-log", log, "--user", "u")

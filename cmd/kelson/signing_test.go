@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -61,8 +62,6 @@ spec:
 func TestSigningAuthorityNeedsItsKey(t *testing.T) {
 	got := command(t, nil, built(t, binary), "serve", "--in-memory", "--secure-port=0",
 		"--cluster-signing-cert-file=ca.crt")
-	if got.code != 1 {
-		t.Error(got)
-	}
+	assert.Equalf(t, got.code, 1, "%v", got)
 	wantContains(t, "error", got.stderr, "--cluster-signing-cert-file and --cluster-signing-key-file must be given together")
 }

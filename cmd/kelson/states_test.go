@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -67,9 +68,7 @@ func openState(t *testing.T, data string) {
 		t.Helper()
 		got := command(t, nil, built(t, binary), append([]string{"kubectl", "--kubeconfig", s.kubeconfig, "-n", "shop"},
 			args...)...)
-		if got.code != 0 {
-			t.Errorf("kubectl %v: %s", args, got.stderr)
-		}
+		assert.Equalf(t, got.code, 0, "kubectl %v: %s", args, got.stderr)
 		return got.stdout
 	}
 	for _, object := range []struct{ name, path, want string }{

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -243,9 +244,7 @@ func TestDevRunsAProject(t *testing.T) {
 
 	got = command(t, nil, built(t, binary), "dev", cnat, "--node=none",
 		"--until", "at/example-at:{.status.phase}=DONE", "--timeout", "3s")
-	if got.code != 1 {
-		t.Errorf("a condition that never becomes true: exit %d", got.code)
-	}
+	assert.Equalf(t, got.code, 1, "a condition that never becomes true: exit")
 	wantContains(t, "stderr", got.stderr, "timed out after 3s")
 }
 

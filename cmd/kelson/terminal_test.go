@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -128,9 +129,7 @@ func TestDeceptiveValuesOnATerminal(t *testing.T) {
 		deceptive+`"}}}`)
 	require.Eventually(t, "the recording has the change", func() bool { return strings.Contains(history(), ".data.step") })
 	recorder.Process.Signal(syscall.SIGINT)
-	if err := recorder.Wait(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, recorder.Wait())
 
 	if piped := kubectl("get", "configmap", "evil", "-o", "jsonpath={.data.step}"); piped != deceptive {
 		t.Errorf("a pipe gets %q", piped)

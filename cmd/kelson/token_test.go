@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -45,17 +46,11 @@ func TestTokensOfServiceAccounts(t *testing.T) {
 	const known = "/api/v1" // every authenticated user can discover the served kinds
 	check := func(when string, want int) {
 		t.Helper()
-		if got := withToken(t, s, token, known); got != want {
-			t.Errorf("%s: %d, want %d", when, got, want)
-		}
+		assert.Equalf(t, withToken(t, s, token, known), want, "%s", when)
 	}
 	check("fresh", http.StatusOK)
-	if got := withToken(t, s, "", known); got != http.StatusForbidden {
-		t.Errorf("anonymous: %d, want 403", got)
-	}
-	if got := withToken(t, s, token+"x", known); got != http.StatusUnauthorized {
-		t.Errorf("a forged token: %d, want 401", got)
-	}
+	assert.Equalf(t, withToken(t, s, "", known), http.StatusForbidden, "anonymous")
+	assert.Equalf(t, withToken(t, s, token+"x", known), http.StatusUnauthorized, "a forged token")
 	s.stop(syscall.SIGTERM)
 	s = startServer(t, "--data-dir", data, "--node=none")
 	check("after a restart", http.StatusOK)
@@ -68,9 +63,7 @@ func TestTokenFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens.csv")
 	require.NoError(t, os.WriteFile(file, []byte("letmein,jane,,\"system:masters\"\n"), 0o600))
 	s := startServer(t, "--in-memory", "--node=none", "--token-auth-file", file)
-	if got := withToken(t, s, "letmein", "/api/v1/namespaces"); got != http.StatusOK {
-		t.Errorf("a token of the file: %d, want 200", got)
-	}
+	assert.Equalf(t, withToken(t, s, "letmein", "/api/v1/namespaces"), http.StatusOK, "a token of the file")
 	if got := withToken(t, s, "letmeout", "/api/v1/namespaces"); got != http.StatusUnauthorized {
 		t.Errorf("another token: %d, want 401", got)
 	}
@@ -82,8 +75,6 @@ func TestAlwaysAllowRejectsAnonymous(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("letmein,jane,\n"), 0o600))
 	s := startServer(t, "--in-memory", "--node=none", "--token-auth-file", file, "--authorization-mode=AlwaysAllow")
 	for token, want := range map[string]int{"letmein": http.StatusOK, "": http.StatusUnauthorized} {
-		if got := withToken(t, s, token, "/api/v1/namespaces"); got != want {
-			t.Errorf("token %q: %d, want %d", token, got, want)
-		}
+		assert.Equalf(t, withToken(t, s, token, "/api/v1/namespaces"), want, "token %q", token)
 	}
 }

@@ -120,9 +120,7 @@ func TestWhyFromAnAuditLog(t *testing.T) {
 			must := func(args ...string) string {
 				t.Helper()
 				got := command(t, env, kubectl, args...)
-				if got.code != 0 {
-					t.Fatalf("kubectl %v: %+v", args, got)
-				}
+				require.Equalf(t, got.code, 0, "kubectl %v: %+v", args, got)
 				return got.stdout
 			}
 			must("apply", "-f", cnat+"/config/crd/bases")

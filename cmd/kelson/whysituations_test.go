@@ -114,9 +114,7 @@ func install(t *testing.T, c client.Client, documents, namespace string) {
 		document = strings.NewReplacer("NOW", time.Now().UTC().Format(time.RFC3339), "EARLIER",
 			time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)).Replace(document)
 		obj := &unstructured.Unstructured{}
-		if err := utilyaml.Unmarshal([]byte(document), &obj.Object); err != nil {
-			t.Fatalf("%v in:\n%s", err, document)
-		}
+		require.NoErrorf(t, utilyaml.Unmarshal([]byte(document), &obj.Object), "in:\n%s", document)
 		if obj.GetNamespace() == "" && namespace != "" {
 			obj.SetNamespace(namespace)
 		}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -38,9 +39,7 @@ func (w *writer) create(name string) (revision uint64, ok bool) {
 		return 0, false
 	}
 	revision, err = strconv.ParseUint(obj.ResourceVersion, 10, 64)
-	if err != nil {
-		w.t.Errorf("resourceVersion %q", obj.ResourceVersion)
-	}
+	assert.NoErrorf(w.t, err, "resourceVersion %q", obj.ResourceVersion)
 	return revision, true
 }
 

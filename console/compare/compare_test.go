@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/trace"
 )
@@ -59,9 +60,7 @@ func TestCompare(t *testing.T) {
 					got = append(got, fmt.Sprintf("%s%d|%s%d", r.A.Name, r.A.ID, r.B.Name, r.B.ID))
 				}
 			}
-			if s := strings.Join(got, " "); s != tt.want {
-				t.Errorf("got %s, want %s", s, tt.want)
-			}
+			assert.Equal(t, strings.Join(got, " "), tt.want)
 			if (state.First < 0) != !strings.ContainsAny(tt.want, "<>|") {
 				t.Errorf("first difference at %d", state.First)
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/explored"
 )
@@ -72,9 +73,7 @@ func TestFailureRuns(t *testing.T) {
 	require.NoError(t, err)
 	want := `"different":[{"object":"pods default/web","path":".spec.size","a":"1","b":"2"},{"object":"pods default/web","b":"exists"},` +
 		`{"object":"secrets default/key","path":".data.password","a":"(hidden)","b":"(hidden)"},{"object":"services default/web","a":"exists"}]`
-	if !strings.Contains(string(data), want) {
-		t.Errorf("got %s\nwant %s", data, want)
-	}
+	assert.Contains(t, string(data), want)
 	if strings.Contains(string(data), "aHVudGVyMg") {
 		t.Error("the value of a Secret is not hidden")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"kelson.dev/console/internal/inventory"
 	"kelson.dev/console/internal/traces"
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/diagnosis"
 	"kelson.dev/operator/client"
 )
@@ -209,11 +210,7 @@ func TestLastLines(t *testing.T) {
 		show(crashed)
 		show(inventory.Container{Name: "app", Text: "app: ErrImagePull"})
 		synctest.Wait()
-		if want := []string{"default/p app true", "default/p app true"}; !slices.Equal(reads, want) {
-			t.Errorf("read %q, want %q", reads, want)
-		}
-		if len(lines.known) != 0 {
-			t.Errorf("lines of runs that no page shows: %v", lines.known)
-		}
+		assert.Slice(t, reads, []string{"default/p app true", "default/p app true"})
+		assert.Equalf(t, len(lines.known), 0, "lines of runs that no page shows: %v", lines.known)
 	})
 }

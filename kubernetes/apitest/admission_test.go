@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kelson.dev/apiserver/rest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -68,9 +69,7 @@ func TestAdmission(t *testing.T) {
 	w := &admissionRecorder{}
 	p := apitest.New(t, func(cfg *rest.Config) { cfg.Admission = w })
 	created := p.Want(t, 201, "POST", maps, configMap("a", ""))
-	if apitest.At(created, "metadata", "annotations", "admitted") != "CREATE" {
-		t.Errorf("%v", created)
-	}
+	assert.Equalf(t, apitest.At(created, "metadata", "annotations", "admitted"), "CREATE", "%v", created)
 	w.expect(t, "mutate CREATE configmaps/a  new=true old=false dry=false user=admin",
 		"validate CREATE configmaps/a  new=true old=false dry=false user=admin")
 	p.Want(t, 200, "PATCH", maps+"/a?dryRun=All", `{"data":{"k":"v"}}`, mergePatch)
@@ -84,9 +83,7 @@ func TestAdmission(t *testing.T) {
 		"validate DELETE configmaps/a  new=false old=true dry=false user=admin")
 
 	status := p.Want(t, 403, "POST", maps, configMap("b", `"refuse":"CREATE"`))
-	if status["message"] != `configmaps "b" is forbidden: refused by its label` {
-		t.Errorf("%v", status)
-	}
+	assert.Equalf(t, status["message"], `configmaps "b" is forbidden: refused by its label`, "%v", status)
 	p.Want(t, 404, "GET", maps+"/b", "")
 	p.Want(t, 201, "POST", maps, configMap("c", `"refuse":"DELETE"`))
 	p.Want(t, 403, "DELETE", maps+"/c", "")

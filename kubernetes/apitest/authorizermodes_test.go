@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kelson.dev/apiserver/authz"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/authorizers"
 )
@@ -164,17 +165,13 @@ func TestWebhook(t *testing.T) {
 		}}.Configuration(), nil)
 		require.NoError(t, err)
 		want(t, a, asks("root", "get", user.SystemPrivilegedGroup), allow)
-		if n := server.asked.Load(); n != 0 {
-			t.Errorf("%d requests about system:masters", n)
-		}
+		assert.Equalf(t, server.asked.Load(), 0, "requests about system:masters")
 		want(t, a, asks("ann", "get"), allow)
 		want(t, a, asks("ann", "get"), allow) // cached
 		want(t, a, asks("eve", "get"), deny)
 		want(t, a, asks("eve", "get"), deny) // not cached
 		want(t, a, asks("bob", "get"), pass)
-		if n := server.asked.Load(); n != 4 {
-			t.Errorf("%d requests", n)
-		}
+		assert.Equalf(t, server.asked.Load(), 4, "requests")
 		if got, want := server.version.Load(), "authorization.k8s.io/"+
 			map[string]string{"": "v1beta1", "v1": "v1"}[version]; got != want {
 			t.Errorf("requested in %v, want %v", got, want)

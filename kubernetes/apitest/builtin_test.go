@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -30,14 +31,10 @@ func TestPod(t *testing.T) {
 	p.Want(t, 200, "PATCH", pods+"/a/status", `{"status":{"phase":"Running"}}`,
 		"Content-Type: application/merge-patch+json")
 	list := p.Want(t, 200, "GET", pods+"?fieldSelector=status.phase=Running", "")
-	if n := len(list["items"].([]any)); n != 1 {
-		t.Errorf("%d running", n)
-	}
+	assert.Equalf(t, len(list["items"].([]any)), 1, "running")
 	// A pod without a node is deleted immediately.
 	gone := p.Want(t, 200, "DELETE", pods+"/a", "")
-	if gone["kind"] != "Pod" {
-		t.Errorf("deleted: %v", gone)
-	}
+	assert.Equalf(t, gone["kind"], "Pod", "deleted: %v", gone)
 	p.Want(t, 404, "GET", pods+"/a", "")
 }
 
@@ -63,23 +60,17 @@ spec:
 			apitest.At(same, "metadata"))
 	}
 	conflict := p.Want(t, 409, "PATCH", deploy+"?fieldManager=two", fmt.Sprintf(yaml, 3), apply)
-	if apitest.At(conflict, "reason") != "Conflict" {
-		t.Errorf("conflict: %v", conflict)
-	}
+	assert.Equalf(t, apitest.At(conflict, "reason"), "Conflict", "conflict: %v", conflict)
 	t.Log(apitest.At(conflict, "message"))
 	forced := p.Want(t, 200, "PATCH", deploy+"?fieldManager=two&force=true", fmt.Sprintf(yaml, 3), apply)
-	if apitest.At(forced, "spec", "replicas") != 3.0 {
-		t.Errorf("forced: %v", forced)
-	}
+	assert.Equalf(t, apitest.At(forced, "spec", "replicas"), 3.0, "forced: %v", forced)
 	scale := p.Want(t, 200, "GET", deploy+"/scale", "")
 	if scale["kind"] != "Scale" || apitest.At(scale, "spec", "replicas") != 3.0 {
 		t.Errorf("scale: %v", scale)
 	}
 	scale = p.Want(t, 200, "PATCH", deploy+"/scale", `{"spec":{"replicas":5}}`,
 		"Content-Type: application/merge-patch+json")
-	if apitest.At(scale, "spec", "replicas") != 5.0 {
-		t.Errorf("scaled: %v", scale)
-	}
+	assert.Equalf(t, apitest.At(scale, "spec", "replicas"), 5.0, "scaled: %v", scale)
 	scaled := p.Want(t, 200, "GET", deploy, "")
 	if apitest.At(scaled, "spec", "replicas") != 5.0 || apitest.At(scaled, "metadata", "generation") != 3.0 {
 		t.Errorf("scaled: %v", apitest.At(scaled, "metadata"))

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
@@ -90,9 +91,7 @@ func testClientGo(t *testing.T, p *apitest.Plane, media string) {
 	time.Sleep(time.Second)
 	synctest.Wait()
 	slices.Sort(events[:min(3, len(events))]) // the first list is unordered
-	if want := "[add m0 add m1 add m2 update m0 delete m1]"; fmt.Sprint(events) != want {
-		t.Errorf("events %v, want %v", events, want)
-	}
+	assert.Equalf(t, fmt.Sprint(events), "[add m0 add m1 add m2 update m0 delete m1]", "events %v", events)
 
 	gvr := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	if media != "application/vnd.kubernetes.protobuf" {
@@ -107,12 +106,8 @@ func testClientGo(t *testing.T, p *apitest.Plane, media string) {
 	if err != nil || len(partial.Items) != 2 || partial.Items[0].Name != "m0" {
 		t.Errorf("metadata: %v %v", err, partial)
 	}
-	if err := maps.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		t.Error(err)
-	}
-	if p.Store.Snapshot().Count("configmaps", "default") != 0 {
-		t.Error("some objects still exist")
-	}
+	assert.NoError(t, maps.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	assert.Equalf(t, p.Store.Snapshot().Count("configmaps", "default"), 0, "some objects still exist")
 	cancel()
 	factory.Shutdown()
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"kelson.dev/apiserver/rest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -80,9 +81,7 @@ func TestDeletionOfHeldNamespace(t *testing.T) {
 	p.Want(t, 200, "DELETE", path, "")
 	first := p.Want(t, 200, "GET", path, "")
 	again := p.Want(t, 200, "DELETE", path+"?propagationPolicy=Foreground", "")
-	if fmt.Sprint(first) != fmt.Sprint(again) {
-		t.Errorf("first\n%v\nagain\n%v", first, again)
-	}
+	assert.Equalf(t, fmt.Sprint(first), fmt.Sprint(again), "first\n%v\nagain\n%v", first, again)
 }
 
 // The deletion of a definition sets no grace period and does not change its generation.
@@ -189,9 +188,7 @@ func TestScaleKind(t *testing.T) {
 	// protobuf.
 	resp := p.Do(t, "GET", fleets+"/x/scale", "", "Accept: application/vnd.kubernetes.protobuf")
 	resp.Body.Close()
-	if resp.StatusCode != 406 {
-		t.Errorf("protobuf: %d", resp.StatusCode)
-	}
+	assert.Equalf(t, resp.StatusCode, 406, "protobuf")
 	table := p.Want(t, 200, "GET", fleets+"/x/scale", "", tables)
 	if got := fmt.Sprint(apitest.At(table["rows"].([]any)[0], "cells")); !strings.HasPrefix(got, "[x 1 0 ") {
 		t.Error(got)
@@ -260,13 +257,9 @@ func TestEmptyListIsAChange(t *testing.T) {
 func TestNullBytes(t *testing.T) {
 	p := apitest.New(t)
 	obj := p.Want(t, 201, "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"s"},"data":{"a":null}}`)
-	if got := apitest.At(obj, "data", "a"); got != "" {
-		t.Errorf("%v", got)
-	}
+	assert.Equal(t, apitest.At(obj, "data", "a"), "")
 	obj = p.Want(t, 201, "POST", maps, `{"metadata":{"name":"c"},"binaryData":{"a":null}}`)
-	if got := apitest.At(obj, "binaryData", "a"); got != "" {
-		t.Errorf("%v", got)
-	}
+	assert.Equal(t, apitest.At(obj, "binaryData", "a"), "")
 }
 
 // A table without rows has [], and null for kinds without their own columns.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"kelson.dev/apiserver/rest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -66,14 +67,10 @@ func TestDeadlineDuringWork(t *testing.T) {
 				if took := time.Since(begun); resp.StatusCode != http.StatusGatewayTimeout || took != time.Minute {
 					t.Errorf("%s after %v, want 504 after a minute", resp.Status, took)
 				}
-				if warnings := resp.Header["Warning"]; len(warnings) != 1 {
-					t.Errorf("warnings: %q", warnings)
-				}
+				assert.Lenf(t, resp.Header["Warning"], 1, "warnings")
 				close(held)
 				synctest.Wait() // the work ends
-				if after := p.Store.Snapshot().Revision(); after != before {
-					t.Error("the write was stored after its 504")
-				}
+				assert.Equalf(t, p.Store.Snapshot().Revision(), before, "the write was stored after its 504")
 			})
 		})
 	}

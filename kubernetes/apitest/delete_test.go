@@ -13,6 +13,7 @@ import (
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -52,9 +53,7 @@ func TestPropagation(t *testing.T) {
 		p.Want(t, 201, "POST", maps, configMap("a", ""))
 		got := p.Want(t, 200, "DELETE", maps+"/a",
 			fmt.Sprintf(`{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":%q}`, c.policy))
-		if f := fmt.Sprint(apitest.At(got, "metadata", "finalizers")); f != c.finalizers {
-			t.Errorf("%s: %s", c.policy, f)
-		}
+		assert.Equalf(t, fmt.Sprint(apitest.At(got, "metadata", "finalizers")), c.finalizers, "%s", c.policy)
 		p.Want(t, 200, "PATCH", maps+"/a", `{"metadata":{"finalizers":null}}`, mergePatch)
 	}
 	p.Want(t, 201, "POST", maps, configMap("a", ""))

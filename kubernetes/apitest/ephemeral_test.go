@@ -17,6 +17,7 @@ import (
 	"kelson.dev/apiserver/authz"
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/ephemeral"
@@ -143,9 +144,7 @@ func TestPlanes(t *testing.T) {
 		s.do("admin", "GET", fork+planeConfigMaps+"/b", "", 200)
 
 		list := s.do("admin", "GET", "/planes", "", 200)
-		if got := list["planes"].([]any); len(got) != 3 {
-			t.Errorf("planes: %v", got)
-		}
+		assert.Lenf(t, list["planes"].([]any), 3, "planes")
 		if got := list["bases"].([]any); len(got) != 1 || got[0].(map[string]any)["name"] != "prepared" {
 			t.Errorf("bases: %v", got)
 		}
@@ -230,9 +229,7 @@ func TestCrossOriginRequests(t *testing.T) {
 			resp, err := s.client.Do(req)
 			require.NoError(t, err)
 			resp.Body.Close()
-			if resp.StatusCode != test.want {
-				t.Errorf("%s: %s: %s, want %d", test.header, test.value, resp.Status, test.want)
-			}
+			assert.Equalf(t, resp.StatusCode, test.want, "%s: %s: %s", test.header, test.value, resp.Status)
 		}
 	})
 }
@@ -254,9 +251,7 @@ func TestIdlePlanesExpire(t *testing.T) {
 		time.Sleep(9 * time.Minute)
 		s.do("admin", "GET", "/planes", "", 200) // listing does not count as a request to the plane
 		time.Sleep(2 * time.Minute)
-		if left := s.do("admin", "GET", "/planes", "", 200)["planes"].([]any); len(left) != 0 {
-			t.Errorf("planes: %v", left)
-		}
+		assert.Lenf(t, s.do("admin", "GET", "/planes", "", 200)["planes"].([]any), 0, "planes")
 		s.do("admin", "GET", plane+planeConfigMaps, "", 404)
 	})
 }
@@ -277,16 +272,12 @@ func TestEndsWatches(t *testing.T) {
 		if _, err := io.ReadAll(first); err != nil {
 			t.Errorf("watch of a dropped plane: %v", err)
 		}
-		if err := s.planes.Drain(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.planes.Drain(t.Context()))
 		if _, err := io.ReadAll(second); err != nil {
 			t.Errorf("watch of a drained server: %v", err)
 		}
 		s.do("admin", "POST", "/planes", "", 503)
-		if waited := time.Since(begin); waited != 0 {
-			t.Errorf("ending the watches took %v", waited)
-		}
+		assert.Equalf(t, time.Since(begin), 0, "ending the watches took")
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
@@ -159,9 +160,7 @@ func TestGzip(t *testing.T) {
 			strings.Repeat("x", 100_000)))
 	}
 	resp := p.Do(t, "GET", maps, "", "Accept-Encoding: gzip")
-	if resp.Header.Get("Content-Encoding") != "gzip" {
-		t.Fatalf("%v", resp.Header)
-	}
+	require.Equalf(t, resp.Header.Get("Content-Encoding"), "gzip", "%v", resp.Header)
 	body, err := gzip.NewReader(resp.Body)
 	require.NoError(t, err)
 	var list metav1.PartialObjectMetadataList
@@ -190,9 +189,7 @@ func TestBodies(t *testing.T) {
 		"metadata": map[string]any{"name": "d"}, "data": map[string]any{"k": "v"}})
 	require.NoError(t, err)
 	d := p.Want(t, 201, "PATCH", maps+"/d?fieldManager=m", string(raw), "Content-Type: application/apply-patch+cbor")
-	if apitest.At(d, "data", "k") != "v" {
-		t.Errorf("%v", d)
-	}
+	assert.Equalf(t, apitest.At(d, "data", "k"), "v", "%v", d)
 }
 
 func protobufOf(t *testing.T) runtime.Encoder {

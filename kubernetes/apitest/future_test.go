@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
@@ -41,9 +42,7 @@ func TestReadsAtFutureRevision(t *testing.T) {
 				begin := time.Now()
 				time.AfterFunc(time.Second, func() { p.Want(t, 201, "POST", maps, configMap("b", "")) })
 				p.Want(t, 200, "GET", path, "")
-				if waited := time.Since(begin); waited != time.Second {
-					t.Errorf("%s: %v", path, waited)
-				}
+				assert.Equalf(t, time.Since(begin), time.Second, "%s", path)
 			})
 		}
 	})
@@ -59,9 +58,7 @@ func TestReadsAtFutureRevision(t *testing.T) {
 					!strings.Contains(string(body), "Too large resource version: 9, current: 2") {
 					t.Errorf("%s: %d %v %s", path, resp.StatusCode, resp.Header, body)
 				}
-				if waited := time.Since(begin); waited != 3*time.Second {
-					t.Errorf("%s: %v", path, waited)
-				}
+				assert.Equalf(t, time.Since(begin), 3*time.Second, "%s", path)
 			})
 		}
 	})
@@ -77,9 +74,7 @@ func TestReadsAtFutureRevision(t *testing.T) {
 					t.Errorf("%s: %v", path, details)
 				}
 			}
-			if waited := time.Since(begin); waited != 0 {
-				t.Error(waited)
-			}
+			assert.Equal(t, time.Since(begin), 0)
 		})
 	})
 	t.Run("initial events", func(t *testing.T) {
@@ -89,9 +84,7 @@ func TestReadsAtFutureRevision(t *testing.T) {
 			begin := time.Now()
 			time.AfterFunc(time.Second, func() { p.Want(t, 201, "POST", maps, configMap("b", "")) })
 			events := p.Watch(t, maps+"?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&resourceVersion=3")
-			if waited := time.Since(begin); waited != time.Second {
-				t.Error(waited)
-			}
+			assert.Equal(t, time.Since(begin), time.Second)
 			events.Expect(t, "ADDED a", "ADDED b")
 			events.Close()
 		})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -93,9 +94,7 @@ func TestStatus(t *testing.T) {
 	applied := p.Want(t, 200, "PATCH", deployments+"/d/status?fieldManager=m",
 		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"status":{"readyReplicas":1}}`,
 		"Content-Type: application/apply-patch+yaml")
-	if apitest.At(applied, "status", "readyReplicas") != 1.0 {
-		t.Errorf("%v", applied)
-	}
+	assert.Equalf(t, apitest.At(applied, "status", "readyReplicas"), 1.0, "%v", applied)
 	p.Want(t, 404, "PATCH", deployments+"/e/status?fieldManager=m",
 		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"e"}}`,
 		"Content-Type: application/apply-patch+yaml")

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -86,9 +87,7 @@ func testListErrors(t *testing.T) {
 		{"limit=many", 400, "strconv.ParseInt"},
 	} {
 		status := p.Want(t, c.code, "GET", maps+"?"+c.query, "")
-		if !strings.Contains(status["message"].(string), c.message) {
-			t.Errorf("%s: %s", c.query, status["message"])
-		}
+		assert.Containsf(t, status["message"].(string), c.message, "%s: %s", c.query, status["message"])
 	}
 	status := p.Want(t, 504, "GET", maps+"?resourceVersion=999", "")
 	if apitest.At(status, "details", "causes").([]any)[0].(map[string]any)["reason"] != "ResourceVersionTooLarge" {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/bootstrappolicy"
 )
@@ -33,9 +34,7 @@ func TestFreshStores(t *testing.T) {
 		return obj.Head.UID
 	}
 	real := fresh(t)
-	if again := fresh(t); again != real {
-		t.Error("two stores of the same minute have roles of their own")
-	}
+	assert.Equalf(t, fresh(t), real, "two stores of the same minute have roles of their own")
 	for range 2 {
 		synctest.Test(t, func(t *testing.T) {
 			first := fresh(t)
@@ -43,9 +42,7 @@ func TestFreshStores(t *testing.T) {
 				t.Error("a store has the role of another clock")
 			}
 			time.Sleep(30 * time.Second)
-			if fresh(t) != first {
-				t.Error("two stores of the same minute have roles of their own")
-			}
+			assert.Equalf(t, fresh(t), first, "two stores of the same minute have roles of their own")
 			time.Sleep(time.Hour)
 			if fresh(t) == first {
 				t.Error("a role is shared for more than a minute")

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/redact"
 )
 
@@ -143,9 +144,7 @@ func TestNamesAreLogged(t *testing.T) {
 	}); line != "m k.name=web k.namespace=ns" {
 		t.Error(line)
 	}
-	if line := logged(t, func(l *slog.Logger) { l.Info("m", "stack", "a\nb") }); line != `m stack="a\nb"` {
-		t.Error(line)
-	}
+	assert.Equal(t, logged(t, func(l *slog.Logger) { l.Info("m", "stack", "a\nb") }), `m stack="a\nb"`)
 	if line := logged(t, func(l *slog.Logger) {
 		l.Info(strings.Repeat("é", 1000))
 	}); len(line) > 1100 || !strings.Contains(line, "not logged") {
@@ -155,7 +154,5 @@ func TestNamesAreLogged(t *testing.T) {
 
 func TestHandlerIsWrappedOnce(t *testing.T) {
 	h := redact.New(slog.DiscardHandler)
-	if redact.New(h) != h {
-		t.Error("wrapped twice")
-	}
+	assert.Equalf(t, redact.New(h), h, "wrapped twice")
 }

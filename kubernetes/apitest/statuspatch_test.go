@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"kelson.dev/apiserver/rest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
@@ -69,9 +70,7 @@ func TestStatusPatches(t *testing.T) {
 					})
 				}
 				for i, patch := range object.patches {
-					if results[0][i] != results[1][i] {
-						t.Errorf("%s %s:\n%s\nnot\n%s", validation, patch, results[0][i], results[1][i])
-					}
+					assert.Equalf(t, results[0][i], results[1][i], "%s %s", validation, patch)
 				}
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
@@ -37,9 +38,7 @@ func TestUnreadableObject(t *testing.T) {
 			for _, accept := range []string{"application/json", "application/json;as=Table;v=v1;g=meta.k8s.io",
 				"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"} {
 				status := p.Want(t, 500, "GET", path+"/bad", "", "Accept: "+accept)
-				if message := status["message"].(string); !strings.Contains(message, cause.Error()) {
-					t.Errorf("get as %s: %s", accept, message)
-				}
+				assert.Containsf(t, status["message"].(string), cause.Error(), "get as %s", accept)
 				list := strings.Replace(accept, "PartialObjectMetadata", "PartialObjectMetadataList", 1)
 				status = p.Want(t, 500, "GET", path, "", "Accept: "+list)
 				if message := status["message"].(string); status["reason"] != "StorageReadError" ||

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
@@ -249,9 +250,7 @@ func TestListVersions(t *testing.T) {
 		token := apitest.At(status, "metadata", "continue").(string)
 		list := p.Want(t, 200, "GET", h.list+"?limit=1&continue="+url.QueryEscape(token), "")
 		checkAnswer(t, "LIST continues after 410", answer{names: "m1", rv: "now", more: true}, list, h)
-		if list["metadata"].(apitest.Object)["remainingItemCount"] != 2.0 {
-			t.Errorf("%v", list["metadata"])
-		}
+		assert.Equalf(t, list["metadata"].(apitest.Object)["remainingItemCount"], 2.0, "%v", list["metadata"])
 		// A list of one object by name is read like a GET and ignores limit and token (Recursive:
 		// false in registry.Store.ListPredicate).
 		if h.list == widgets || h.list == maps || h.list == nodes {
@@ -279,9 +278,7 @@ func checkAnswer(t *testing.T, what string, want answer, obj apitest.Object, h *
 	if want.code >= 400 {
 		return
 	}
-	if got := strings.Join(names(obj), " "); got != want.names {
-		t.Errorf("%s: %s, want %s", what, got, want.names)
-	}
+	assert.Equalf(t, strings.Join(names(obj), " "), want.names, "%s", what)
 	if got := apitest.At(obj, "metadata", "resourceVersion"); got != h.rv[want.rv] {
 		t.Errorf("%s: resourceVersion %v, want %v (%s)", what, got, h.rv[want.rv], want.rv)
 	}
@@ -306,9 +303,7 @@ func TestGetVersions(t *testing.T) {
 		gone := strings.TrimSuffix(h.object, "m0") + "none"
 		p.Want(t, 404, "GET", gone+"?resourceVersion="+h.rv["now"], "")
 		status := p.Want(t, 504, "GET", gone+"?resourceVersion="+h.rv["future"], "")
-		if apitest.At(status, "details", "retryAfterSeconds") != 1.0 {
-			t.Errorf("%v", status)
-		}
+		assert.Equalf(t, apitest.At(status, "details", "retryAfterSeconds"), 1.0, "%v", status)
 	})
 }
 
@@ -428,9 +423,7 @@ func askWatch(t *testing.T, p *apitest.Plane, h *history, q question, r watchRul
 			got = append(got, typ+" "+apitest.At(obj, "metadata", "name").(string))
 		}
 	}
-	if !slices.Equal(got, r.want.events) {
-		t.Errorf("%s: %v, want %v", what, got, r.want.events)
-	}
+	assert.Slicef(t, got, r.want.events, "%s", what)
 	if slices.Contains(r.want.events, "ERROR") {
 		if typ, obj, ok := s.Next(t); ok {
 			t.Errorf("%s: %s %v after the error", what, typ, obj)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -61,9 +62,7 @@ func TestManyWatches(t *testing.T) {
 	writing.Wait()
 	reading.Wait()
 	for i, sum := range sums {
-		if sum != sums[0] {
-			t.Fatalf("watch %d received bytes that differ from those of the first", i)
-		}
+		require.Equalf(t, sum, sums[0], "watch %d received bytes that differ from those of the first", i)
 	}
 	last, _ := strconv.Atoi(from)
 	for line := range bytes.Lines(one) {

@@ -15,6 +15,7 @@ import (
 
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 )
@@ -51,9 +52,7 @@ func receive(t *testing.T, ws *websocket.Conn) (typ string, obj apitest.Object) 
 		Type   string
 		Object apitest.Object
 	}
-	if err := json.Unmarshal(frame, &event); err != nil {
-		t.Fatalf("%v: %s", err, frame)
-	}
+	require.NoErrorf(t, json.Unmarshal(frame, &event), "%s", frame)
 	return event.Type, event.Object
 }
 
@@ -139,7 +138,5 @@ func TestWatchOverWebSocket(t *testing.T) {
 func TestWatchOverWebSocketWithoutUpgrade(t *testing.T) {
 	p := apitest.New(t)
 	status := p.Want(t, 500, "GET", maps+"?watch=1", "", "Connection: Upgrade", "Upgrade: websocket")
-	if status["reason"] != "InternalError" {
-		t.Error(status)
-	}
+	assert.Equalf(t, status["reason"], "InternalError", "%v", status)
 }

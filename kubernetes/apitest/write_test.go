@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/apitest"
 )
 
@@ -176,9 +177,7 @@ func TestNoOpUpdate(t *testing.T) {
 	body := `{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
 	created := p.Want(t, 201, "POST", deployments, body)
 	same := p.Want(t, 200, "PUT", deployments+"/d", body)
-	if fmt.Sprint(created) != fmt.Sprint(same) {
-		t.Errorf("\n%v\n%v", created, same)
-	}
+	assert.Equalf(t, fmt.Sprint(created), fmt.Sprint(same), "\n%v\n%v", created, same)
 	other := p.Want(t, 200, "PATCH", deployments+"/d", `{"metadata":{"labels":{"x":"y"}}}`, mergePatch)
 	if apitest.At(other, "metadata", "generation") != 1.0 {
 		t.Error("changing labels changed the generation")
@@ -197,9 +196,7 @@ func TestGenerateName(t *testing.T) {
 		created := p.Want(t, 201, "POST", maps, `{"metadata":{"generateName":"m-"}}`)
 		seen[apitest.At(created, "metadata", "name")] = true
 	}
-	if len(seen) != 20 {
-		t.Errorf("%v", seen)
-	}
+	assert.Equalf(t, len(seen), 20, "%v", seen)
 }
 
 // A kind that can be created by PUT.
@@ -212,7 +209,5 @@ func TestCreateOnUpdate(t *testing.T) {
 	got := p.Want(t, 200, "PUT", lease, fmt.Sprintf(
 		`{"metadata":{"name":"l","resourceVersion":%q},"spec":{"holderIdentity":"you"}}`,
 		apitest.At(created, "metadata", "resourceVersion")))
-	if apitest.At(got, "spec", "holderIdentity") != "you" {
-		t.Errorf("%v", got)
-	}
+	assert.Equalf(t, apitest.At(got, "spec", "holderIdentity"), "you", "%v", got)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -47,9 +47,7 @@ func roundTrip(t *testing.T, r *resource.Resource, version string) {
 	}
 	versioned, err := r.Codec.ToVersion(hub, version)
 	require.NoError(t, err)
-	if got := versioned.GetObjectKind().GroupVersionKind(); got != r.GVK(version) {
-		t.Errorf("converted to %s", got)
-	}
+	assert.Equalf(t, versioned.GetObjectKind().GroupVersionKind(), r.GVK(version), "converted to")
 	var inCBOR bytes.Buffer
 	require.NoError(t, cbor.NewSerializer(Scheme(), Scheme()).Encode(versioned, &inCBOR))
 	if other := decode(t, r, version, resource.MediaCBOR, inCBOR.Bytes()); canonical(t, r, hub) != canonical(t, r,
@@ -210,9 +208,7 @@ func TestDecodeErrors(t *testing.T) {
 			for _, e := range strict {
 				got = append(got, e.Error())
 			}
-			if !slices.Equal(got, tt.strict) {
-				t.Errorf("strict %q, want %q", got, tt.strict)
-			}
+			assert.Slicef(t, got, tt.strict, "strict")
 		})
 	}
 }
@@ -225,10 +221,7 @@ func TestDecodePatched(t *testing.T) {
 		t.Errorf("strict %v, error %v", strict, err)
 	}
 	_, _, err := r.Codec.DecodePatched([]byte(`{"kind":"ConfigMap","apiVersion":"v1","data":{"a":1}}`), "v1")
-	if err == nil || !strings.Contains(err.Error(),
-		"cannot unmarshal number into Go struct field ConfigMap.data of type string") {
-		t.Errorf("error %v", err)
-	}
+	assert.ErrorContains(t, err, "cannot unmarshal number into Go struct field ConfigMap.data of type string")
 }
 
 func TestPatchMeta(t *testing.T) {
@@ -309,9 +302,7 @@ status:
 		columns = append(columns, c.Name)
 	}
 	want := []string{"Name", "Ready", "Status", "Restarts", "Age", "IP", "Node", "Nominated Node", "Readiness Gates"}
-	if !slices.Equal(columns, want) {
-		t.Errorf("columns %v, want %v", columns, want)
-	}
+	assert.Slicef(t, columns, want, "columns")
 	if cells := mustJSON(t, got.Rows[0].Cells); cells != `["web","1/2","CrashLoopBackOff","3","\u003cunknown\u003e","10.1.2.3","n1","\u003cnone\u003e","\u003cnone\u003e"]` {
 		t.Errorf("cells %s", cells)
 	}

@@ -10,6 +10,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -24,9 +25,7 @@ func TestNullEmptyLists(t *testing.T) {
 		`{"a":[{"b":[]},[1]],"v:[]":{}}`:  `{"a":[{"b":null},[1]],"v:[]":{}}`,
 		`{"a":["[]"],"b":"x:[]","c":"é"}`: `{"a":["[]"],"b":"x:[]","c":"é"}`,
 	} {
-		if got := string(nullEmptyLists([]byte(in))); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
+		assert.Equalf(t, string(nullEmptyLists([]byte(in))), want, "%s", in)
 	}
 	for value, want := range map[any]bool{&rbacv1.ClusterRole{}: false, &appsv1.ControllerRevision{}: true,
 		&appsv1.Deployment{}: false} {
@@ -49,9 +48,7 @@ func TestWithoutEmptyLists(t *testing.T) {
 	got, err := json.Marshal(withoutEmptyLists(claim).(*resourcev1.ResourceClaim).Spec)
 	require.NoError(t, err)
 	want := `{"devices":{"requests":null,"constraints":[{}],"config":[{"opaque":{"driver":"d","parameters":{"a":[]}}}]}}`
-	if string(got) != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	assert.Equal(t, string(got), want)
 	if claim.Spec.Devices.Requests == nil {
 		t.Error("the object itself was changed")
 	}

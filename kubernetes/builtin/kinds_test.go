@@ -3,6 +3,8 @@ package builtin
 import (
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/assert"
 )
 
 // A deleted Namespace is terminating until its finalizer is removed through the subresource
@@ -114,9 +116,7 @@ func TestEventsOfBothGroups(t *testing.T) {
 	want(t, "note", str(e, "note"), "hi")
 	list := s.do(200, "GET", "/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector=reason=R", "")
 	want(t, "list", str(list, "apiVersion")+" "+str(list, "kind"), "events.k8s.io/v1 EventList")
-	if items := str(list, "items"); !strings.Contains(items, `"note":"hi"`) {
-		t.Errorf("items %s", items)
-	}
+	assert.Containsf(t, str(list, "items"), `"note":"hi"`, "items")
 	s.do(200, "PATCH", "/apis/events.k8s.io/v1/namespaces/default/events/e", `{"metadata":{"labels":{"a":"b"}}}`)
 	want(t, "label", str(s.do(200, "GET", "/api/v1/namespaces/default/events/e", ""), "metadata", "labels", "a"), "b")
 	s.do(200, "DELETE", "/apis/events.k8s.io/v1/namespaces/default/events/e", "")
@@ -196,9 +196,7 @@ func TestManagedReviews(t *testing.T) {
 	}
 	answer := s.send("POST", "/apis/authentication.k8s.io/v1/tokenreviews", `{metadata: {ownerReferences: [
 		{apiVersion: v1, kind: A, name: a, uid: u}, {apiVersion: v1, kind: A, name: a, uid: u}]}, spec: {token: t}}`)
-	if got := answer.Header().Get("Warning"); !strings.Contains(got, "duplicate entries") {
-		t.Errorf("warning: %q", got)
-	}
+	assert.Containsf(t, answer.Header().Get("Warning"), "duplicate entries", "warning")
 }
 
 // The template generation of a DaemonSet is a field of the hub, and not also an annotation.

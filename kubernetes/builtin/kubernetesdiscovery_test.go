@@ -16,6 +16,7 @@ import (
 
 	"kelson.dev/apiserver/discovery"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/builtin"
 )
@@ -47,9 +48,7 @@ func get(t testing.TB, h http.Handler, path string, header ...string) *httptest.
 func parse[T any](t testing.TB, data []byte) T {
 	t.Helper()
 	var out T
-	if err := json.Unmarshal(data, &out); err != nil {
-		t.Fatalf("%v: %.200s", err, data)
-	}
+	require.NoErrorf(t, json.Unmarshal(data, &out), "%.200s", data)
 	return out
 }
 
@@ -144,13 +143,9 @@ func TestAggregated(t *testing.T) {
 		known[key] = r
 	}
 	w := get(t, h, "/apis", "Accept", aggregatedV2+","+aggregatedV2beta1+",application/json")
-	if got := w.Header().Get("Content-Type"); got != aggregatedV2 {
-		t.Errorf("Content-Type %q", got)
-	}
+	assert.Equalf(t, w.Header().Get("Content-Type"), aggregatedV2, "Content-Type")
 	for key, r := range resources(parse[apidiscoveryv2.APIGroupDiscoveryList](t, w.Body.Bytes())) {
-		if want := known[key]; r != want {
-			t.Errorf("%s:\n got %s\nwant %s", key, r, want)
-		}
+		assert.Equalf(t, r, known[key], "%s", key)
 	}
 	core := parse[apidiscoveryv2.APIGroupDiscoveryList](t, get(t, h, "/api", "Accept", aggregatedV2).Body.Bytes())
 	if len(core.Items) != 1 || core.Items[0].Name != "" || len(core.Items[0].Versions) != 1 {
@@ -171,9 +166,7 @@ func TestAggregated(t *testing.T) {
 		Behavior: resource.Behavior{QualifiedKind: true},
 	})
 	w = get(t, h, "/apis", "Accept", aggregatedV2, "If-None-Match", etag)
-	if w.Code != http.StatusOK {
-		t.Errorf("after a change: %d", w.Code)
-	}
+	assert.Equalf(t, w.Code, http.StatusOK, "after a change")
 	list := parse[apidiscoveryv2.APIGroupDiscoveryList](t, w.Body.Bytes())
 	last := list.Items[len(list.Items)-1]
 	if last.Name != "example.com" || last.Versions[0].Version != "v1" ||

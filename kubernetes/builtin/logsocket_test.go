@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/websocket"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -72,7 +73,5 @@ func TestLogOverWebSocket(t *testing.T) {
 	for err == nil {
 		_, err = writer.Write([]byte(line))
 	}
-	if !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("after the client left: %v", err)
-	}
+	assert.ErrorIsf(t, err, io.ErrClosedPipe, "after the client left")
 }

@@ -186,9 +186,7 @@ func (c *comparison) round(seed uint64) {
 	if !c.asked {
 		c.created++
 	}
-	if c.text(got) != c.text(want) {
-		c.Fatalf("seed %d: %s\nis created with\n%s\nnot\n%s", seed, before, c.text(got), c.text(want))
-	}
+	require.Equalf(c, c.text(got), c.text(want), "seed %d: %s\nis created", seed, before)
 	c.written(seed, got)
 }
 
@@ -350,9 +348,7 @@ func (c *comparison) apply(seed uint64, live runtime.Object, config *unstructure
 	if err != nil {
 		return nil, false
 	}
-	if c.text(got) != c.text(want) {
-		c.Fatalf("seed %d: %s\nmakes of\n%s\nnow\n%s\nnot\n%s", seed, shown, before, c.text(got), c.text(want))
-	}
+	require.Equalf(c, c.text(got), c.text(want), "seed %d: %s\nmakes of\n%s\nnow", seed, shown, before)
 	return got, !c.asked
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/builtin"
 )
@@ -146,9 +147,7 @@ func TestManagerIsSafeForConcurrentUse(t *testing.T) {
 					u := &unstructured.Unstructured{}
 					body := `{"apiVersion":"apps/v1","kind":"Deployment",` + usualMetadata +
 						`,"spec":{"selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},"spec":` + usualPod + `}}}`
-					if err := u.UnmarshalJSON([]byte(strings.ReplaceAll(body, "web:v1", image))); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, u.UnmarshalJSON([]byte(strings.ReplaceAll(body, "web:v1", image))))
 					u.SetName(fmt.Sprint("d", i, "-", j))
 					return u
 				}

@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -57,9 +58,7 @@ func TestPodCertificateRequests(t *testing.T) {
 	const path = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests"
 	body, certificate := podRequest(t, "r")
 	msg := s.refused(422, "Invalid", "POST", path, strings.Replace(body, "signerName: example.com/s, ", "", 1))
-	if !strings.Contains(msg, "spec.signerName") {
-		t.Errorf("message %s", msg)
-	}
+	assert.Containsf(t, msg, "spec.signerName", "message")
 	msg = s.refused(422, "Invalid", "POST", path, strings.Replace(body, "stubPKCS10Request", "none", 1))
 	if !strings.Contains(msg, "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set") {
 		t.Errorf("message %s", msg)
@@ -70,9 +69,7 @@ func TestPodCertificateRequests(t *testing.T) {
 	begin := time.Now().Truncate(time.Second)
 	good := issued(certificate(begin, 2*time.Hour), begin, 2*time.Hour)
 	msg = s.refused(422, "Invalid", "PATCH", path+"/r/status", good)
-	if !strings.Contains(msg, `User "admin" is not permitted to "sign" for signer "example.com/s"`) {
-		t.Errorf("message %s", msg)
-	}
+	assert.Containsf(t, msg, `User "admin" is not permitted to "sign" for signer "example.com/s"`, "message")
 	want(t, "questions", strings.Join(asked, "; "),
 		"sign certificates.k8s.io signers example.com/s; sign certificates.k8s.io signers example.com/*")
 	signs = authorizer.DecisionAllow
@@ -85,9 +82,7 @@ func TestPodCertificateRequests(t *testing.T) {
 		"must be set to within 5 minutes of kube-apiserver's current time": issued(certificate(begin.Add(time.Hour),
 			2*time.Hour), begin.Add(time.Hour), 2*time.Hour),
 	} {
-		if msg := s.refused(422, "Invalid", "PATCH", path+"/r/status", status); !strings.Contains(msg, name) {
-			t.Errorf("%s, want %s", msg, name)
-		}
+		assert.Contains(t, s.refused(422, "Invalid", "PATCH", path+"/r/status", status), name)
 	}
 	s.do(200, "PATCH", path+"/r", good) // the main resource does not change the status
 	want(t, "status", str(s.do(200, "GET", path+"/r", ""), "status", "certificateChain"), "")
@@ -97,9 +92,7 @@ func TestPodCertificateRequests(t *testing.T) {
 	}
 	msg = s.refused(422, "Invalid", "PATCH", path+"/r/status",
 		`{"status": {"conditions": [{"type": "Issued", "status": "True", "reason": "Again", "message": "m"}]}}`)
-	if !strings.Contains(msg, "immutable after PodCertificateRequest is issued, denied, or failed") {
-		t.Errorf("message %s", msg)
-	}
+	assert.Containsf(t, msg, "immutable after PodCertificateRequest is issued, denied, or failed", "message")
 	s.refused(422, "Invalid", "PATCH", path+"/r", `{"spec": {"signerName": "example.com/t"}}`)
 }
 
@@ -114,14 +107,10 @@ func TestSelectPodCertificateRequests(t *testing.T) {
 		"spec.signerName=example.com/s": true, "spec.signerName=example.com/t": false,
 	} {
 		list := s.do(200, "GET", path+"?fieldSelector="+selector, "")
-		if got := strings.Contains(str(list, "items"), `"name":"r"`); got != want {
-			t.Errorf("%s: %v", selector, got)
-		}
+		assert.Equalf(t, strings.Contains(str(list, "items"), `"name":"r"`), want, "%s", selector)
 	}
 	msg := s.refused(400, "BadRequest", "GET", path+"?fieldSelector=spec.podUID=p", "")
-	if !strings.Contains(msg, "field label not supported: spec.podUID") {
-		t.Errorf("message %s", msg)
-	}
+	assert.Containsf(t, msg, "field label not supported: spec.podUID", "message")
 	text := s.send("GET", path, "", "application/json;as=Table;v=v1;g=meta.k8s.io").Body.String()
 	for _, part := range []string{`"name":"UnverifiedUserAnnotations"`,
 		`["r","web","default","n1","example.com/s","Pending","example.com/name=web"]`} {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"kelson.dev/internal/assert"
 )
 
 const podPath = "/api/v1/namespaces/default/pods"
@@ -50,10 +52,7 @@ func TestBinding(t *testing.T) {
 	p := s.do(200, "GET", podPath+"/p", "")
 	want(t, "node", str(p, "spec", "nodeName"), "n1")
 	want(t, "annotation", str(p, "metadata", "annotations", "x"), "z")
-	if conditions := str(p, "status", "conditions"); !strings.Contains(conditions,
-		`"status":"True","type":"PodScheduled"`) {
-		t.Errorf("conditions %s", conditions)
-	}
+	assert.Containsf(t, str(p, "status", "conditions"), `"status":"True","type":"PodScheduled"`, "conditions")
 	want(t, "message", s.refused(409, "Conflict", "POST", podPath+"/p/binding",
 		`{metadata: {name: p}, target: {name: n2}}`),
 		`Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n1"`)

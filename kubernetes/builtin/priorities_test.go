@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/apiserver/discovery"
+	"kelson.dev/internal/assert"
 )
 
 func TestPriorities(t *testing.T) {
@@ -17,8 +18,6 @@ func TestPriorities(t *testing.T) {
 		{Group: "flowcontrol.apiserver.k8s.io", Version: "v1"}: {Group: 16100, Version: 21},
 		{Group: "example.com", Version: "v1alpha1"}:            {Group: 1000, Version: 100},
 	} {
-		if got := Priorities(gv); got != want {
-			t.Errorf("%s: %v, want %v", gv, got, want)
-		}
+		assert.Equalf(t, Priorities(gv), want, "%s", gv)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -40,9 +41,7 @@ func TestUnaffordable(t *testing.T) {
 		"1e1000": true, "1e-1000": true, "1E+12345": true, " -1.5e2000000000\u00a0": true,
 		strings.Repeat("1", 257): true, strings.Repeat("1", 256): false,
 	} {
-		if got := unaffordable(text); got != want {
-			t.Errorf("unaffordable(%q) = %t", text, got)
-		}
+		assert.Equalf(t, unaffordable(text), want, "unaffordable(%q)", text)
 	}
 }
 
@@ -178,9 +177,7 @@ func TestExpensiveObjects(t *testing.T) {
 	for cpu, refused := range map[string]bool{"1": false, "1e18": false, "1e-9": false, "1e999": false, "1.5Gi": false,
 		"111111111111111111111111": false, "1e1000": true, "1e20000000": true} {
 		err := (&Codec{kind: schema.GroupKind{Kind: "Pod"}}).checkObject(podWithLimit(cpu))
-		if (err != nil) != refused {
-			t.Errorf("%s: %v", cpu, err)
-		}
+		assert.Equalf(t, err != nil, refused, "%s: %v", cpu, err)
 	}
 	if q == nil || quantitiesOf(reflect.TypeFor[corev1.ConfigMap]()) != nil {
 		t.Errorf("quantities of pods %v, of config maps %v", q, quantitiesOf(reflect.TypeFor[corev1.ConfigMap]()))

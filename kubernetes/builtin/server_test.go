@@ -18,6 +18,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/rest"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -117,7 +118,5 @@ func str(u *unstructured.Unstructured, path ...string) string {
 
 func want(t testing.TB, what, got, want string) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s:\n got %s\nwant %s", what, got, want)
-	}
+	assert.Equalf(t, got, want, "%s", what)
 }

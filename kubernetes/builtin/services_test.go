@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/assert"
 )
 
 const (
@@ -59,9 +61,7 @@ func TestNodePorts(t *testing.T) {
 	s := serve(t, Config{NodePorts: "30000-30001"})
 	created := s.do(201, "POST", servicePath, `{metadata: {name: a}, spec: {type: NodePort, ports: [{port: 80}]}}`)
 	ports := str(created, "spec", "ports")
-	if !strings.Contains(ports, `"nodePort":3000`) {
-		t.Errorf("ports %s", ports)
-	}
+	assert.Containsf(t, ports, `"nodePort":3000`, "ports")
 	again := s.do(200, "PUT", servicePath+"/a", `{metadata: {name: a}, spec: {type: NodePort, ports: [{port: 80}]}}`)
 	want(t, "ports after update", str(again, "spec", "ports"), ports)
 	s.do(201, "POST", servicePath, `{metadata: {name: b}, spec: {type: NodePort, ports: [{port: 80}]}}`)
@@ -120,9 +120,7 @@ func TestDualStackServices(t *testing.T) {
 	}
 	msg := s.refused(422, "Invalid", "POST", servicePath,
 		`{metadata: {name: e}, spec: {clusterIP: "fd00::9", ports: [{port: 80}]}}`)
-	if !strings.Contains(msg, "provided IP is already allocated") {
-		t.Error(msg)
-	}
+	assert.Contains(t, msg, "provided IP is already allocated")
 	// From one family to two and back: the second address is released.
 	s.do(201, "POST", servicePath, `{metadata: {name: u}, spec: {ports: [{port: 80}]}}`)
 	updated := s.do(200, "PATCH", servicePath+"/u", `{"spec":{"ipFamilyPolicy":"PreferDualStack"}}`)
@@ -148,9 +146,7 @@ func TestDualStackServices(t *testing.T) {
 	alone := serve(t, Config{ServiceRange: "10.0.0.0/24"})
 	msg = alone.refused(422, "Invalid", "POST", servicePath,
 		`{metadata: {name: e}, spec: {ipFamilyPolicy: RequireDualStack, ports: [{port: 80}]}}`)
-	if !strings.Contains(msg, "this cluster is not configured for dual-stack services") {
-		t.Error(msg)
-	}
+	assert.Contains(t, msg, "this cluster is not configured for dual-stack services")
 }
 
 // The port in the name of a pod can be one that no address has.

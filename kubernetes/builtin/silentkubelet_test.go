@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -41,9 +42,7 @@ func TestSilentKubelet(t *testing.T) {
 				resp.Body.Close()
 				t.Fatal("a response")
 			}
-			if took := time.Since(begin); took != maxHandshake {
-				t.Errorf("%s: %v after %v", name, err, took)
-			}
+			assert.Equalf(t, time.Since(begin), maxHandshake, "%s: %v after", name, err)
 		})
 	}
 }

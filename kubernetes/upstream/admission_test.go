@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/kubernetes/pkg/kubeapiserver/options"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/plugins"
 )
 
@@ -28,7 +29,5 @@ func TestAdmissionPlugins(t *testing.T) {
 			t.Errorf("%s of Kubernetes is not in plugins.Table", name)
 		}
 	}
-	if !slices.Equal(names, options.AllOrderedPlugins) {
-		t.Errorf("plugins in order: %q\nwant %q", names, options.AllOrderedPlugins)
-	}
+	assert.Slicef(t, names, options.AllOrderedPlugins, "plugins in order")
 }

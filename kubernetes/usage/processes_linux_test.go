@@ -6,6 +6,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 )
 
 // The usage of a container is that of its process and of the processes that it started.
@@ -25,9 +28,7 @@ func TestProcesses(t *testing.T) {
 	useCPU(50 * time.Millisecond)
 	now := time.Now()
 	first := p.sample(now, pods)
-	if len(first) != 2 {
-		t.Fatalf("measured %v", first)
-	}
+	require.Equalf(t, len(first), 2, "measured %v", first)
 	usage := func(c container, in map[string]measurement) (cpu, memory float64) {
 		usage := in[c.id].usage
 		return usage.Cpu().AsApproximateFloat64(), usage.Memory().AsApproximateFloat64()
@@ -47,9 +48,7 @@ func TestProcesses(t *testing.T) {
 	if w := p.sample(now.Add(25*time.Second), pods)[self.id].window; w != 5*time.Second {
 		t.Errorf("window %v, want the five seconds since the last reading", w)
 	}
-	if len(p.last) != 2 {
-		t.Errorf("%d containers are remembered", len(p.last))
-	}
+	assert.Equalf(t, len(p.last), 2, "containers are remembered")
 }
 
 func useCPU(d time.Duration) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -130,9 +131,7 @@ var once locks.Once
 var _ locks.Mutex // keeps the import in use
 var _ locks.RWMutex // keeps the import in use
 `
-	if string(changed) != want {
-		t.Errorf("%s, want\n%s", changed, want)
-	}
+	assert.Equal(t, string(changed), want)
 	if changed, _, err := o.rewrite("a.go", []byte(source), nil, false); changed != nil || err != nil {
 		t.Errorf("elsewhere: %s, %v", changed, err)
 	}

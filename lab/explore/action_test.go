@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
@@ -280,9 +281,7 @@ func TestFieldsFromSchema(t *testing.T) {
 			for _, a := range report.Alarms {
 				found = a.Oracle + " " + a.Plan.String()
 			}
-			if found != test.want {
-				t.Errorf("first alarm %q, want %q", found, test.want)
-			}
+			assert.Equalf(t, found, test.want, "first alarm")
 		})
 	}
 }

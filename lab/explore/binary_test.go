@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
@@ -209,9 +210,7 @@ func TestLoggedPanic(t *testing.T) {
 		`E0101 runtime.go:79] Observed a panic: "nil map" (nil map)`: `panic: "nil map" (nil map)`,
 		`INFO	Observed a panic in reconciler: nil map	{}`:            "panic in reconciler: nil map\t{}",
 	} {
-		if got := explore.LoggedPanic(line); got != want {
-			t.Errorf("%s: %q, want %q", line, got, want)
-		}
+		assert.Equalf(t, explore.LoggedPanic(line), want, "%s", line)
 	}
 }
 
@@ -260,9 +259,7 @@ func TestReconcileError(t *testing.T) {
 		if id, text, ok := explore.ReconcileError(line); ok {
 			got = id + ": " + text
 		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", line, got, want)
-		}
+		assert.Equalf(t, got, want, "%s", line)
 	}
 }
 

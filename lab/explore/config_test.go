@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 )
@@ -132,9 +133,7 @@ simulate:
 	require.NoError(t, err)
 	want := []string{"create Shop a", "create Shop b", "apply status of Shop a", "create eviction of Pod web-0",
 		"change the fields of Shop a"}
-	if got := namesOf(s.Inputs); !slices.Equal(got, want) {
-		t.Errorf("inputs %q, want %q", got, want)
-	}
+	assert.Slicef(t, namesOf(s.Inputs), want, "inputs")
 	if len(s.Simulated) != 1 || s.Simulated[0].Kind != "Certificate" || s.Simulated[0].When == "" ||
 		len(s.Simulated[0].Creates) != 1 || s.Simulated[0].Status["ready"] != true {
 		t.Errorf("%+v", s.Simulated)
@@ -162,9 +161,7 @@ func TestConfigWithObjects(t *testing.T) {
 	if got, want := namesOf(s.Inputs), []string{"create ConfigMap tea", "delete ConfigMap tea"}; !slices.Equal(got, want) {
 		t.Errorf("inputs %q, want %q", got, want)
 	}
-	if err := explore.Check(t.Context(), s); err != nil {
-		t.Errorf("the objects: %v", err)
-	}
+	assert.NoErrorf(t, explore.Check(t.Context(), s), "the objects")
 	s.Inputs = []explore.Input{explore.Create(configMap("pot"))}
 	if err := explore.Check(t.Context(), s); err == nil || !strings.Contains(err.Error(), `"pot" already exists`) {
 		t.Errorf("prepare has the object: %v, want that it exists", err)
@@ -216,9 +213,7 @@ func TestSamples(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if got := namesOf(s.Inputs); !slices.Equal(got, test.want) {
-			t.Errorf("%s: inputs %q, want %q", name, got, test.want)
-		}
+		assert.Slicef(t, namesOf(s.Inputs), test.want, "%s: inputs", name)
 	}
 	dir := project(t, "")
 	write(t, dir, "config/samples/kustomization.yaml", "resources: [missing.yaml]")

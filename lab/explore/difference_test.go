@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
@@ -129,9 +130,7 @@ func TestDifferences(t *testing.T) {
 			"… without faults",
 		"secrets default/key-*: there are 1, and 2 without faults",
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	assert.Equal(t, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	if back := states[0].Diff(states[1]); len(back) != len(want) ||
 		back[0].String() != "configmaps default/before: exists, and does not without faults" {
 		t.Errorf("in the other direction: %v", back)

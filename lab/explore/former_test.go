@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -57,9 +58,7 @@ func TestFormerVersion(t *testing.T) {
 				t.Errorf("%s: no alarm %s with %q: %v", name, id, detail, alarms)
 			}
 		}
-		if len(alarms) != len(test.want) {
-			t.Errorf("%s: %v", name, alarms)
-		}
+		assert.Equalf(t, len(alarms), len(test.want), "%s: %v", name, alarms)
 	}
 }
 

@@ -4,8 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"testing"
+
+	"kelson.dev/internal/assert"
 )
 
 // A program finds the namespace of its ServiceAccount where Pods find it, and the rest of the
@@ -14,9 +15,7 @@ func TestNamespaceFile(t *testing.T) {
 	const file = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 	entries := func(dir string) (names []string) {
 		all, err := os.ReadDir(dir)
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		for _, entry := range all {
 			if entry.Name() != "secrets" {
 				names = append(names, entry.Name())
@@ -32,13 +31,9 @@ func TestNamespaceFile(t *testing.T) {
 			found <- err.Error()
 			return
 		}
-		if after := entries("/var/run"); !slices.Equal(after, before) {
-			t.Errorf("/var/run has %v, want %v", after, before)
-		}
+		assert.Slicef(t, entries("/var/run"), before, "/var/run")
 		out, err := exec.Command("cat", file).CombinedOutput()
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		found <- string(out)
 	}()
 	switch text := <-found; text {

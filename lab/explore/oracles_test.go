@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
@@ -132,9 +133,7 @@ func TestUnhealthy(t *testing.T) {
 			object{"status": object{"phase": "Failed",
 				"conditions": []any{object{"type": "Ready", "status": "False"}}}}, ""},
 	} {
-		if got := explore.Unhealthy(test.id, test.object); got != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
+		assert.Equalf(t, explore.Unhealthy(test.id, test.object), test.want, "%s", name)
 	}
 }
 

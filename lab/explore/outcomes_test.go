@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
@@ -88,9 +89,7 @@ func TestOperatorsThatVary(t *testing.T) {
 				}
 				report, err := explore.Explore(t, unlikeSecrets(correct, test.first), options)
 				require.NoError(t, err)
-				if !strings.Contains(report.Summary(), test.want) {
-					t.Errorf("correct %v: %s\nwant %q", correct, report.Summary(), test.want)
-				}
+				assert.Containsf(t, report.Summary(), test.want, "correct %v", correct)
 				found := slices.ContainsFunc(report.Alarms, func(a explore.Alarm) bool {
 					return a.Oracle == "O1" && strings.Contains(a.Detail, "secrets default/web-cert: is missing")
 				})

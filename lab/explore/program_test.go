@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/agent"
 	"kelson.dev/lab/agent/inside"
@@ -114,9 +115,7 @@ func TestProgramRepeats(t *testing.T) {
 // A call of os.Exit ends the process, and is an alarm.
 func TestProgramExits(t *testing.T) {
 	_, err := explore.Explore(t, virtualProgram(t, "EXIT=yes"), explore.Options{For: time.Hour, OneFault: true})
-	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
-		t.Errorf("%v, want the exit code", err)
-	}
+	assert.ErrorContainsf(t, err, "exit status 3", "want the exit code")
 }
 
 // An operator may start the programs and reach the addresses that are allowed, and the report
@@ -124,9 +123,7 @@ func TestProgramExits(t *testing.T) {
 func TestProgramStartsAllowed(t *testing.T) {
 	_, err := explore.Explore(t, virtualProgram(t, inside.AllowVariable+"=example.org,true"),
 		explore.Options{For: time.Hour, OneFault: true})
-	if err == nil || !strings.Contains(err.Error(), "the operator starts another program") {
-		t.Errorf("%v, want that the program runs", err)
-	}
+	assert.ErrorContainsf(t, err, "the operator starts another program", "want that the program runs")
 	local, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer local.Close()

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/history"
@@ -68,9 +68,7 @@ func TestRecorded(t *testing.T) {
 	}
 	want := []string{"create Shop default/a", "create Shop default/b", "change Shop default/a, Shop default/b",
 		"delete Shop default/a"}
-	if !slices.Equal(names, want) {
-		t.Errorf("%q, want %q", names, want)
-	}
+	assert.Slice(t, names, want)
 	if _, err := explore.Recorded(file, "ship"); err == nil ||
 		!strings.Contains(err.Error(), `0 resources are called "ship"; it has shops.example.com`) {
 		t.Errorf("%v", err)

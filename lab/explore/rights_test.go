@@ -1,11 +1,11 @@
 package explore_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/testenv"
 )
@@ -36,9 +36,7 @@ subjects: [{kind: ServiceAccount, name: a, namespace: a}]
 	}
 	rights, secret := report.Alarms[0], report.Alarms[1]
 	const marker = "//+kubebuilder:rbac:groups=\"\",resources=secrets,verbs="
-	if !strings.Contains(rights.Detail, marker) {
-		t.Errorf("%s, want %s", rights.Detail, marker)
-	}
+	assert.Contains(t, rights.Detail, marker)
 	if rights.Oracle != "O12" || rights.Plan.String() != "no faults" ||
 		strings.Count(rights.Detail+"\n", " secrets\n") == 0 || !strings.Contains(rights.Detail, "roles: []") {
 		t.Errorf("%s\n%s", rights.Plan, rights.Detail)
@@ -60,7 +58,5 @@ func TestMarkers(t *testing.T) {
 	want := []string{"//+kubebuilder:rbac:groups=apps,resources=deployments,verbs=create;update",
 		"//+kubebuilder:rbac:groups=apps,resources=deployments/status,verbs=patch",
 		`//+kubebuilder:rbac:groups="",resources=secrets,verbs=list;watch`}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	assert.Slice(t, got, want)
 }

@@ -3,6 +3,8 @@ package explore
 import (
 	"testing"
 	"time"
+
+	"kelson.dev/internal/assert"
 )
 
 // Times of the run are replaced in names and values. Other numbers are not.
@@ -15,15 +17,11 @@ func TestTimes(t *testing.T) {
 		"build-20261129": "build-20261129",
 		"a-9466848123":   "a-9466848123", "x-20001301": "x-20001301", "disk-1577808012": "disk-1577808012",
 	} {
-		if got := n.withoutTimes(name); got != want {
-			t.Errorf("%s becomes %s, want %s", name, got, want)
-		}
+		assert.Equalf(t, n.withoutTimes(name), want, "%s becomes", name)
 	}
 	for text, want := range map[string]bool{"946684812": true, "2000-01-01 00:05:12": true, "2000-01-01T00:05Z": true,
 		"15778080": false, "20000101": false, "1000000000": false, "": false, "web": false} {
-		if n.isTime(text) != want {
-			t.Errorf("%q is a time: %v", text, !want)
-		}
+		assert.Equalf(t, n.isTime(text), want, "%q is a time: %v", text, !want)
 	}
 }
 
@@ -38,9 +36,7 @@ func TestRandomNames(t *testing.T) {
 	n := &names{random: found}
 	for name, want := range map[string]string{"web-bbbbb-main": "web-*-main", "web-b-main": "web-b-main",
 		"web-bbbbb-other": "web-bbbbb-other"} {
-		if got := n.withoutRandomPart(name); got != want {
-			t.Errorf("%s becomes %s, want %s", name, got, want)
-		}
+		assert.Equalf(t, n.withoutRandomPart(name), want, "%s becomes", name)
 	}
 }
 
@@ -51,9 +47,7 @@ func TestReplaceGenerated(t *testing.T) {
 		"Created Pod web-7d9f-abcde of web-7d9f.": "Created Pod web-*-* of web-*.", "hash=7d9f": "hash=*",
 		"web-": "web-", "ax1": "ax*", "web-7d9e": "web-7d9e", "": "",
 	} {
-		if got := n.replaceGenerated(text); got != want {
-			t.Errorf("%q becomes %q, want %q", text, got, want)
-		}
+		assert.Equalf(t, n.replaceGenerated(text), want, "%q becomes", text)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
@@ -91,9 +92,7 @@ func TestCheckAsDeployed(t *testing.T) {
 		t.Errorf("without a kustomization: %v, want that the role exists", err)
 	}
 	write(t, dir, "config/rbac/kustomization.yaml", "resources: [account.yaml, role.yaml]")
-	if err := check(); err != nil {
-		t.Errorf("the kustomization lists one role: %v", err)
-	}
+	assert.NoErrorf(t, check(), "the kustomization lists one role")
 	write(t, dir, "config/rbac/kustomization.yaml", "resources: [account.yaml, other.yaml]")
 	if err := check(); err == nil || !strings.Contains(err.Error(), "other.yaml: no such file") {
 		t.Errorf("the kustomization lists a file that does not exist: %v", err)
@@ -258,9 +257,7 @@ func TestCausesOfOneField(t *testing.T) {
 		}
 	}
 	for plan, values := range causes {
-		if len(values) != 1 {
-			t.Errorf("%s: the cause has alarms about %v", plan, values)
-		}
+		assert.Equalf(t, len(values), 1, "%s: the cause has alarms about %v", plan, values)
 	}
 	if len(causes) != 2 || len(report.Alarms) < 3 {
 		t.Errorf("%d causes of %d alarms, want 2 of at least 3: %v", len(causes), len(report.Alarms), report.Alarms)

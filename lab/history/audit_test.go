@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/history"
 )
 
@@ -65,9 +66,7 @@ func TestImportOfRemovedFinalizer(t *testing.T) {
 		auditEvent(1, "create", "", 201, answer(10, `,"finalizers":["a"]`)),
 		auditEvent(2, "delete", "", 200, answer(11, `,"deletionTimestamp":"2026-11-23T10:00:02Z","finalizers":["a"]`)),
 		auditEvent(3, "patch", "", 200, answer(11, `,"deletionTimestamp":"2026-11-23T10:00:02Z"`)))
-	if want := []string{"10 01", "11 02", "12 03 deleted"}; !slices.Equal(versions, want) {
-		t.Errorf("%q, want %q", versions, want)
-	}
+	assert.Slice(t, versions, []string{"10 01", "11 02", "12 03 deleted"})
 }
 
 // The deletion of a collection takes time: objects are created again before the response, and
@@ -124,12 +123,8 @@ func TestImportOfOtherForms(t *testing.T) {
 		auditEvent(6, "patch", "", 200, partial(30, `,"deletionTimestamp":"2026-11-23T10:00:05Z"`)),
 	}
 	got, versions := importAudit(t, events...)
-	if want := []string{"10 01", "30 05", "31 06 deleted"}; !slices.Equal(versions, want) {
-		t.Errorf("%q, want %q", versions, want)
-	}
-	if want := (history.Imported{Versions: 2, Deletions: 1, WithoutObject: 1}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	assert.Slice(t, versions, []string{"10 01", "30 05", "31 06 deleted"})
+	assert.Equal(t, got, (history.Imported{Versions: 2, Deletions: 1, WithoutObject: 1}))
 }
 
 func TestImportAuditLog(t *testing.T) {
@@ -156,9 +151,7 @@ func TestImportAuditLog(t *testing.T) {
 	must(t, err)
 	got, err := log.Write(w, false)
 	must(t, err)
-	if want := (history.Imported{Versions: 6, Deletions: 2, WithoutObject: 1}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	assert.Equal(t, got, (history.Imported{Versions: 6, Deletions: 2, WithoutObject: 1}))
 	h := read(t, file.Bytes())
 	var versions []string
 	for v := range h.Versions(history.Key{Resource: "deployments.apps", Namespace: "shop", Name: "web"}) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 )
 
@@ -36,9 +37,7 @@ func BenchmarkHistory(b *testing.B) {
 	b.Run("list of 10000 keys", func(b *testing.B) {
 		open(b)
 		for range b.N {
-			if n := len(h.At(versions / 2).Objects("pods")); n != 10_000 {
-				b.Fatal(n)
-			}
+			require.Equal(b, len(h.At(versions/2).Objects("pods")), 10_000)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/history"
 )
 
@@ -88,9 +89,7 @@ func TestBlame(t *testing.T) {
 		8: "absent",
 		9: ".kind \"Deployment\" 9\n.metadata.uid \"u2\" 9\n.spec.replicas 1 9\n",
 	} {
-		if got := blame(t, h.At(revision), key, history.DiffOptions{}); got != want {
-			t.Errorf("revision %d: got\n%s\nwant\n%s", revision, got, want)
-		}
+		assert.Equalf(t, blame(t, h.At(revision), key, history.DiffOptions{}), want, "revision %d", revision)
 	}
 	if got := blame(t, h.AtTime(epoch.Add(2500*time.Millisecond)), key,
 		history.DiffOptions{Metadata: true}); !strings.Contains(got, `.metadata.resourceVersion "2" 2`) ||
@@ -169,8 +168,6 @@ func TestWriters(t *testing.T) {
 		for _, o := range owners {
 			names = append(names, o.Manager)
 		}
-		if got := strings.Join(names, " "); got != tt.want {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
+		assert.Equalf(t, strings.Join(names, " "), tt.want, "%s", name)
 	}
 }

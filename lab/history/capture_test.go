@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/history"
 )
 
@@ -145,9 +146,7 @@ func TestImportCapture(t *testing.T) {
 			must(t, err)
 			got, err := history.ImportCapture(w, bytes.NewReader(data), int64(len(data)), false)
 			must(t, err)
-			if want := (history.Imported{Versions: 7, Deletions: 2}); got != want {
-				t.Errorf("%+v, want %+v", got, want)
-			}
+			assert.Equal(t, got, (history.Imported{Versions: 7, Deletions: 2}))
 			h := read(t, file.Bytes())
 			for key, want := range map[history.Key][]string{
 				{Resource: "pods", Namespace: "shop", Name: "a"}: {"10 01", "21 02", "40 06 deleted",
@@ -161,9 +160,7 @@ func TestImportCapture(t *testing.T) {
 					versions = append(versions, fmt.Sprint(v.Revision, v.Time.UTC().Format(" 05"),
 						map[bool]string{true: " deleted"}[v.Deleted]))
 				}
-				if !slices.Equal(versions, want) {
-					t.Errorf("%v: %q, want %q", key, versions, want)
-				}
+				assert.Slicef(t, versions, want, "%v", key)
 			}
 			if found := h.Find("po"); len(found) != 1 || found[0].Kind != "Pod" {
 				t.Errorf("po: %v", found)
@@ -221,9 +218,7 @@ func TestImportOfDamagedCaptures(t *testing.T) {
 		w, err := history.NewWriter(&file)
 		must(t, err)
 		_, err = history.ImportCapture(w, bytes.NewReader(data), int64(len(data)), false)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
+		assert.ErrorContains(t, err, want)
 		if want == history.ErrEncryptedCapture.Error() && !errors.Is(err, history.ErrEncryptedCapture) {
 			t.Errorf("%v is not ErrEncryptedCapture", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 )
@@ -97,9 +98,7 @@ func TestKnownVersionsAreIgnored(t *testing.T) {
 	must(t, w.Put(key, 5, epoch, pod("web", 5, "Running")))
 	must(t, w.Delete(key, 4, epoch))
 	must(t, w.Delete(history.Key{"pods", "default", "other"}, 9, epoch))
-	if got := w.Existing("pods"); !slices.Equal(got, []history.Key{key}) {
-		t.Errorf("existing: %v", got)
-	}
+	assert.Slicef(t, w.Existing("pods"), []history.Key{key}, "existing")
 	must(t, w.Delete(key, 6, epoch.Add(-time.Hour))) // the clock went back
 	must(t, w.Delete(key, 7, epoch))
 	must(t, w.Flush())
@@ -167,9 +166,7 @@ func TestFindResources(t *testing.T) {
 	h := read(t, file.Bytes())
 	for word, want := range map[string]int{"pods": 2, "po": 1, "Pod": 1, "pods.metrics.k8s.io": 1, "podmetrics": 1,
 		"nodes": 0, "": 0} {
-		if got := h.Find(word); len(got) != want {
-			t.Errorf("%q: %v", word, got)
-		}
+		assert.Lenf(t, h.Find(word), want, "%q", word)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/history"
 )
@@ -74,9 +74,7 @@ func TestRecorderFollowsDefinitions(t *testing.T) {
 			got = append(got, fmt.Sprint(key.Name, v.Deleted))
 		}
 	}
-	if want := []string{"v1false", "v1true", "v1alpha1false", "v1alpha1true"}; !slices.Equal(got, want) {
-		t.Errorf("recorded %v, want %v", got, want)
-	}
+	assert.Slicef(t, got, []string{"v1false", "v1true", "v1alpha1false", "v1alpha1true"}, "recorded")
 }
 
 func decoded(text string) *unstructured.Unstructured {

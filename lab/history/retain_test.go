@@ -18,6 +18,7 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/disk"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/history"
 )
 
@@ -165,9 +166,7 @@ func TestLostEndOfAHistoryIsReadFromTheLog(t *testing.T) {
 	if n := len(slices.Collect(openHistory(t, dir).Versions(history.Key(configMap("a"))))); n != 100 {
 		t.Errorf("%d versions, want 100", n)
 	}
-	if !strings.Contains(p.log.String(), "added versions from the log") {
-		t.Errorf("log: %s", &p.log)
-	}
+	assert.Containsf(t, p.log.String(), "added versions from the log", "log: %s", &p.log)
 }
 
 // Writes without the history leave a gap, which is logged. The state after it is complete.
@@ -195,9 +194,7 @@ func TestHistoryWithAGap(t *testing.T) {
 	for _, v := range h.At(max(revision, h.Newest())).Objects("configmaps") {
 		names = append(names, v.Key.Name)
 	}
-	if !slices.Equal(names, []string{"kept", "new"}) {
-		t.Errorf("objects: %v", names)
-	}
+	assert.Slicef(t, names, []string{"kept", "new"}, "objects")
 }
 
 // The Retainer removes old versions; the remaining files have the whole state.

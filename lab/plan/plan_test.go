@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/store/archive"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/plan"
@@ -174,9 +175,7 @@ func TestPlan(t *testing.T) {
 	state := read(t, env.RESTConfig())
 	before := env.Plane().Store().Snapshot().Revision()
 	p := planOf(t, state, plan.Config{Operator: run("example.com/app:v1")})
-	if after := env.Plane().Store().Snapshot().Revision(); after != before {
-		t.Errorf("the cluster has changed: revision %d, want %d", after, before)
-	}
+	assert.Equalf(t, env.Plane().Store().Snapshot().Revision(), before, "the cluster has changed: revision")
 	if len(p.Steps) != 2 || len(p.Refused) > 0 || p.Incomplete != "" {
 		t.Fatalf("got %+v", p)
 	}

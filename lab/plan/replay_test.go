@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/history"
@@ -264,9 +265,7 @@ func TestOperatorStartsAfterDefinitions(t *testing.T) {
 	}
 	_, err = replayOf(t, replay.Config{History: h, Managers: []string{"apps"}, Operator: operator})
 	must(t, err)
-	if status != "200 OK" {
-		t.Errorf("the operator's first request: %s", status)
-	}
+	assert.Equalf(t, status, "200 OK", "the operator's first request")
 }
 
 // closing is an operator with a finalizer. It also gives each app a Secret, which has no

@@ -2,10 +2,10 @@ package rights_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/rights"
 )
 
@@ -57,9 +57,7 @@ func TestResourceNames(t *testing.T) {
 				got = append(got, fmt.Sprint(rule.Verbs, rule.Resources, rule.ResourceNames))
 			}
 		}
-		if !slices.Equal(got, test.want) {
-			t.Errorf("%s: %q, want %q", test.about, got, test.want)
-		}
+		assert.Slicef(t, got, test.want, "%s", test.about)
 		for _, role := range rights.Roles("r", a.Requests, nil) {
 			for _, rule := range role.Rules {
 				if rule.ResourceNames != nil {
@@ -69,7 +67,5 @@ func TestResourceNames(t *testing.T) {
 		}
 	}
 	a := audit(t, named("get", "coordination.k8s.io", "leases", "", "leader")+event("op", "list", "", "pods", "", ""))
-	if got := a.Names.Restrictable(); !slices.Equal(got, []string{"leases.coordination.k8s.io leader"}) {
-		t.Errorf("restrictable: %q", got)
-	}
+	assert.Slicef(t, a.Names.Restrictable(), []string{"leases.coordination.k8s.io leader"}, "restrictable")
 }

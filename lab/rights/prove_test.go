@@ -9,6 +9,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/rights"
 	"kelson.dev/toolchain/gen/rbac"
 )
@@ -27,9 +28,7 @@ func TestProve(t *testing.T) {
 	sent := [][]rights.Request{{getPods, metrics}}
 	runs := 0
 	run := func(_ context.Context, roles []rbac.Role, all bool) (rights.Run, error) {
-		if first := runs == 0; all != first {
-			t.Errorf("run %d: all is %v", runs, all)
-		}
+		assert.Equalf(t, all, runs == 0, "run %d: all", runs)
 		now := sent[min(runs, len(sent)-1)]
 		runs++
 		return rights.Run{Requests: now, Refused: rights.Compare(now, roles, nil).Missing}, nil
@@ -81,9 +80,7 @@ func TestGeneral(t *testing.T) {
 	declared := []rbac.Declaration{{Namespace: "system", Rule: rbacv1.PolicyRule{}}, {}}
 	got := rights.General([]rights.Request{in(getPods, "a"), in(getPods, "b"), in(getPods, "system"), metrics},
 		declared)
-	if want := []rights.Request{metrics, getPods, in(getPods, "system")}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	assert.Slice(t, got, []rights.Request{metrics, getPods, in(getPods, "system")})
 }
 
 func TestNear(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/rights"
 	"kelson.dev/toolchain/gen/rbac"
@@ -41,9 +42,7 @@ func TestRequestsOfAnAuditLog(t *testing.T) {
 		`{"kind":"Event","apiVer`)
 	want := []rights.Request{{Verb: "get", URL: "/metrics"}, {Verb: "list", Resource: "pods"},
 		{Verb: "watch", Resource: "pods"}, {Verb: "create", Resource: "pods/eviction", Namespace: "shop"}}
-	if !slices.Equal(a.Requests, want) {
-		t.Errorf("requests: %v\nwant %v", a.Requests, want)
-	}
+	assert.Slicef(t, a.Requests, want, "requests")
 	if a.Users["other"] != 1 || a.Users["op"] == 0 || a.Users["admin"] != 0 {
 		t.Errorf("users: %v", a.Users)
 	}
@@ -74,12 +73,8 @@ func TestCreatingApplies(t *testing.T) {
 	want := requests([]string{"patch", "", "pods"}, []string{"create", "", "secrets"}, []string{"patch", "", "secrets"},
 		[]string{"create", "apps", "deployments"}, []string{"patch", "apps", "deployments"},
 		[]string{"create", "coordination.k8s.io", "leases"}, []string{"update", "coordination.k8s.io", "leases"})
-	if !slices.Equal(a.Requests, want) {
-		t.Errorf("requests: %v\nwant %v", a.Requests, want)
-	}
-	if want := requests([]string{"create", "apps", "deployments"}); !slices.Equal(a.Refused, want) {
-		t.Errorf("refused: %v\nwant %v", a.Refused, want)
-	}
+	assert.Slicef(t, a.Requests, want, "requests")
+	assert.Slicef(t, a.Refused, requests([]string{"create", "apps", "deployments"}), "refused")
 }
 
 // Impersonation of other users needs rules, as do requests for paths that Kubernetes' default roles
@@ -92,23 +87,17 @@ func TestRequestsOfAnImpersonator(t *testing.T) {
 		as(`{"username":"system:serviceaccount:shop:web","groups":["system:serviceaccounts","system:serviceaccounts:shop","system:authenticated"]}`))
 	want := []rights.Request{{Verb: "impersonate", Resource: "serviceaccounts", Namespace: "shop"},
 		{Verb: "impersonate", Resource: "users"}}
-	if !slices.Equal(a.Requests, want) {
-		t.Errorf("requests: %v\nwant %v", a.Requests, want)
-	}
+	assert.Slicef(t, a.Requests, want, "requests")
 	a = audit(t, as(`{"username":"jane","uid":"7","groups":["team","system:authenticated"],"extra":{"Scopes":["a"]}}`))
 	want = []rights.Request{{Verb: "impersonate", Resource: "groups"}, {Verb: "impersonate", Resource: "users"},
 		{Verb: "impersonate", Group: "authentication.k8s.io", Resource: "uids"},
 		{Verb: "impersonate", Group: "authentication.k8s.io", Resource: "userextras/scopes"}}
-	if !slices.Equal(a.Requests, want) {
-		t.Errorf("requests: %v\nwant %v", a.Requests, want)
-	}
+	assert.Slicef(t, a.Requests, want, "requests")
 	get := func(path string) string {
 		return `{"kind":"Event","apiVersion":"audit.k8s.io/v1","verb":"get","user":{"username":"op"},"userAgent":"manager","requestURI":"` + path + `"}` + "\n"
 	}
 	a = audit(t, get("/readyz")+get("/readyz/etcd")+get("/openapi/v3"))
-	if want := []rights.Request{{Verb: "get", URL: "/readyz/etcd"}}; !slices.Equal(a.Requests, want) {
-		t.Errorf("requests: %v\nwant %v", a.Requests, want)
-	}
+	assert.Slicef(t, a.Requests, []rights.Request{{Verb: "get", URL: "/readyz/etcd"}}, "requests")
 }
 
 // A User-Agent alone selects the requests of a program under any name, without those that it sends
@@ -141,9 +130,7 @@ func TestScopeFollowsWatches(t *testing.T) {
 		}
 	}
 	want := map[string][]string{"": {"secrets", "shops", "shops/status"}, "default": {"leases"}, "system": {"configmaps"}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("resources by namespace: %v, want %v", got, want)
-	}
+	assert.Deepf(t, got, want, "resources by namespace")
 }
 
 // The least roles allow every request. Without any verb of any rule, they do not.
@@ -213,11 +200,7 @@ func TestCompareWithMarkers(t *testing.T) {
 	a := audit(t, event("op", "list", "", "pods", "", "")+event("op", "patch", "apps", "deployments", "", "a")+
 		event("op", "create", "", "pods", "eviction", "a")+event("op", "update", "x.io", "things", "status", "a"))
 	c := rights.Compare(a.Requests, roles, declared)
-	if got := fmt.Sprint(c.Missing); got != "[update things.x.io/status in namespace a]" {
-		t.Errorf("missing: %s", got)
-	}
+	assert.Equalf(t, fmt.Sprint(c.Missing), "[update things.x.io/status in namespace a]", "missing")
 	want := "[c.go:1:4: unused: get of pods c.go:2:4: unused: get;list of secrets c.go:3:4: only patch of deployments is used, not *]"
-	if got := fmt.Sprint(c.Unused); got != want {
-		t.Errorf("unused: %s\nwant    %s", got, want)
-	}
+	assert.Equalf(t, fmt.Sprint(c.Unused), want, "unused")
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -205,13 +206,9 @@ func TestServeWebhooks(t *testing.T) {
 // handlers returns the webhooks of ships as another library would serve them.
 func handlers(t *testing.T) http.Handler {
 	scheme := runtime.NewScheme()
-	if err := addShips(scheme); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, addShips(scheme))
 	mutating, validating, err := webhook.Handlers[Ship](shipyard{})
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle(webhook.MutatePath(shipGroup.WithKind("Ship")), webhook.Review(mutating))
 	mux.Handle(webhook.ValidatePath(shipGroup.WithKind("Ship")), webhook.Review(validating))
@@ -227,9 +224,7 @@ func TestServeWebhooksWithoutOption(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}))
-	if err := <-failed; err == nil || !strings.Contains(err.Error(), "testenv.Webhooks") {
-		t.Errorf("error %v", err)
-	}
+	assert.ErrorContains(t, <-failed, "testenv.Webhooks")
 }
 
 var _ client.Object = (*Ship)(nil)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 
@@ -20,6 +19,7 @@ import (
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/etcd"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -122,9 +122,7 @@ func TestRulesOfTwoServers(t *testing.T) {
 				if err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
 					t.Error(err)
 				}
-				if err := s.Transact(t.Context(), whole); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, s.Transact(t.Context(), whole))
 			}
 		})
 	}
@@ -211,9 +209,7 @@ func TestStorageVersionsOfTwoReleases(t *testing.T) {
 		t.Errorf("the second release reads %v", got.Object)
 	}
 	key := store.Key{Resource: "parts.parts.example.com", Name: "wheel"}
-	if data := string(second.Store().Snapshot().Get(key).Data); !strings.Contains(data, `"parts.example.com/v1"`) {
-		t.Errorf("stored %s", data)
-	}
+	assert.Containsf(t, string(second.Store().Snapshot().Get(key).Data), `"parts.example.com/v1"`, "stored")
 	third, _ := release("v2", apiserver.MigrateStorage())
 	got = wait(first, "v1", created.GetResourceVersion())
 	if got.GetAPIVersion() != "parts.example.com/v1" || got.Object["needs"] != "axle" || got.Object["wants"] != nil {
@@ -221,7 +217,5 @@ func TestStorageVersionsOfTwoReleases(t *testing.T) {
 	}
 	sn, err := third.Store().Fresh(t.Context())
 	require.NoError(t, err)
-	if data := string(sn.Get(key).Data); !strings.Contains(data, `"parts.example.com/v2"`) {
-		t.Errorf("stored %s", data)
-	}
+	assert.Containsf(t, string(sn.Get(key).Data), `"parts.example.com/v2"`, "stored")
 }

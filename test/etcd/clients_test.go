@@ -22,6 +22,7 @@ import (
 	typed "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -172,9 +173,7 @@ func (c *clients) announce(revision uint64, what string) {
 
 func number(t *testing.T, revision string) uint64 {
 	n, err := strconv.ParseUint(revision, 10, 64)
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 	return n
 }
 
@@ -300,9 +299,7 @@ func (c *clients) check() {
 				want = append(want, revision)
 			}
 		}
-		if !slices.Equal(s.revisions, want) {
-			c.t.Errorf("a watch after %d until %d had revisions %v, want %v", s.after, s.until, s.revisions, want)
-		}
+		assert.Slicef(c.t, s.revisions, want, "a watch after %d until %d had revisions", s.after, s.until)
 	}
 	last := map[string]string{}
 	for _, revision := range revisions {

@@ -12,6 +12,7 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/etcd"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -74,9 +75,7 @@ func testCutOff(t *testing.T, forget bool) {
 		t.Error("an impossible write was acknowledged")
 	}
 	cancel()
-	if got := far.Snapshot().Revision(); got != begin {
-		t.Errorf("the state has revision %d, want %d", got, begin)
-	}
+	assert.Equalf(t, far.Snapshot().Revision(), begin, "the state has revision")
 
 	between.heal()
 	ask, cancel = context.WithTimeout(t.Context(), time.Minute)

@@ -15,6 +15,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/randomtest"
 	"kelson.dev/internal/require"
 )
@@ -61,9 +62,7 @@ func TestStoppedServer(t *testing.T) {
 	}
 	require.Eventually(t, "the server has the Lease", func() bool { return holder() != "" })
 	require.NoError(t, s.process.Process.Signal(os.Interrupt))
-	if err := s.process.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, s.log.String())
-	}
+	assert.NoErrorf(t, s.process.Wait(), "\n%s", s.log.String())
 	if got := holder(); got != "" {
 		t.Errorf("the holder is still %q\n%s", got, s.log.String())
 	}

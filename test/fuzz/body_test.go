@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
+
+	"kelson.dev/internal/require"
 )
 
 var encodings = []string{"application/json", yaml, "application/vnd.kubernetes.protobuf", "application/cbor"}
@@ -136,9 +138,7 @@ func FuzzPatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, target, typ uint8, patch []byte) {
 		to := pick(target, targets)
 		made := p.do(t, "POST", to.collection, "", to.object, yaml)
-		if made.code != http.StatusCreated {
-			t.Fatalf("%d %s", made.code, made.body)
-		}
+		require.Equalf(t, made.code, http.StatusCreated, "%s", made.body)
 		defer p.remove(t, to.collection, made)
 		path := to.collection + "/" + name(t, made)
 		for _, query := range []string{"fieldManager=f", "fieldManager=g&force=true&fieldValidation=Strict"} {

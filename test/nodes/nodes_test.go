@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -78,9 +79,7 @@ func start(t *testing.T) *cluster {
 	c.server = append(c.server, cmd.Process)
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("kelson serve: %v", err)
-		}
+		assert.NoErrorf(t, cmd.Wait(), "kelson serve")
 		if t.Failed() {
 			content, _ := os.ReadFile(c.log)
 			t.Logf("log of the server and the node:\n%s", content)
@@ -197,9 +196,7 @@ func (c *cluster) becomes(what, part string, args ...string) {
 func (c *cluster) wants(what, got string, parts ...string) {
 	c.Helper()
 	for _, p := range parts {
-		if !strings.Contains(got, p) {
-			c.Errorf("%s: %q, want %q", what, got, p)
-		}
+		assert.Containsf(c, got, p, "%s", what)
 	}
 }
 

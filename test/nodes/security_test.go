@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -44,9 +45,7 @@ func startServer(t *testing.T) (*cluster, *rest.Config) {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("kelson serve: %v", err)
-		}
+		assert.NoErrorf(t, cmd.Wait(), "kelson serve")
 	})
 	c.eventually("the server answers", 3*time.Minute, func() bool { return c.try("get", "--raw", "/readyz") == "ok" })
 	cfg, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -123,9 +124,7 @@ func isolated(t *testing.T) bool {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL,
 	}
-	if err := cmd.Run(); err != nil {
-		t.Errorf("in namespaces: %v", err)
-	}
+	assert.NoErrorf(t, cmd.Run(), "in namespaces")
 	return false
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -177,9 +178,7 @@ func TestTwoNodes(t *testing.T) {
 	if out, err := leave.CombinedOutput(); err != nil {
 		t.Errorf("kelson-node reset --kubeconfig: %v\n%s", err, out)
 	}
-	if nodes := c.kubectl("get", "nodes", "-o", "name"); nodes != "node/here\n" {
-		t.Errorf("after the reset, the nodes are %q", nodes)
-	}
+	assert.Equalf(t, c.kubectl("get", "nodes", "-o", "name"), "node/here\n", "after the reset, the nodes")
 	c.kubectl("delete", "pods", "--all", "--grace-period=1", "--timeout=180s")
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -78,9 +79,7 @@ func TestStress(t *testing.T) {
 	})
 	var out bytes.Buffer
 	err := stress([]string{"-runs=3", "-processors=1,2", "-busy=1", "-logs=logs", "./..."}, &out)
-	if !errors.Is(err, errFailed) {
-		t.Errorf("error %v, want %v", err, errFailed)
-	}
+	assert.ErrorIs(t, err, errFailed)
 	for _, want := range []string{
 		"ok  \texample.com/m/steady\t6 runs in ", "FAIL\texample.com/m/parallel\t3 of 6 runs in ",
 		": TestX (GOMAXPROCS=1): 3\n",

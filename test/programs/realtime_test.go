@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -101,9 +102,7 @@ func both() { <-time.After(2*time.Second) }
 	}
 	want := []string{"3 TestA sleeps", "7 TestA gives up after 30s", "9 TestA gives up after 5s",
 		"11 TestA compares durations", "11 TestA compares durations", "17 both gives up after 2s"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q\nwant %q", got, want)
-	}
+	assert.Slice(t, got, want)
 }
 
 type realTimeUse struct {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/conversion"
 	"kelson.dev/toolchain/internal/modtest"
 	"kelson.dev/toolchain/marker"
@@ -97,9 +99,7 @@ type Leaf struct{}
 		"v2/t.go": "// +groupName=a.b\n// +kelson:generate=conversion\n// +k8s:conversion-gen=example.com/m/v1\npackage v2" + types,
 	})
 	const want = "v2.PizzaSpec.M: v2.Box[v2.Leaf] does not convert to v1.Box[v1.Leaf] by itself; write Convert_v2_PizzaSpec_To_v1_PizzaSpec in package v2"
-	if !strings.Contains(err, want) {
-		t.Errorf("the error is\n%s\nwant\n%s", err, want)
-	}
+	assert.Containsf(t, err, want, "the")
 }
 
 // As with conversion-gen, pointers of simple types convert to their values, functions of other
@@ -156,9 +156,7 @@ func Convert_v2_Other_To_v1_Other(in *Other, out *v1.Other, s conversion.Scope) 
 		"home/v2.go": group + "// +k8s:conversion-gen=example.com/m/v1\n// +k8s:conversion-gen-external-types=example.com/m/v2\npackage home\n\nimport v1 \"example.com/m/v1\"\n" + converts,
 	}
 	src, problem := generateConversion(t, "example.com/m/home", files)
-	if problem != "" {
-		t.Fatal(problem)
-	}
+	require.Equal(t, problem, "")
 	for _, want := range []string{
 		"func Convert_v2_Options_To_v1_Options(in *v2.Options, out *v1.Options, s conversion.Scope) error",
 		"sharedv2.Convert_v2_Leaf_To_v1_Leaf(&in.Leaf, &out.Leaf, s)",

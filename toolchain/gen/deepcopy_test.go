@@ -40,9 +40,7 @@ func TestFixtureIsCurrent(t *testing.T) {
 	}
 	want, err := os.ReadFile(name)
 	require.NoError(t, err)
-	if string(got) != string(want) {
-		t.Fatalf("the fixture's methods are out of date:\n%s", got)
-	}
+	require.Equalf(t, string(got), string(want), "the fixture's methods are out of date")
 }
 
 // A copy equals its original and shares no memory with it.

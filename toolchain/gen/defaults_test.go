@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/defaults"
 	"kelson.dev/toolchain/internal/modtest"
@@ -107,9 +108,7 @@ func TestDefaultsUnnamedStructs(t *testing.T) {
 	require.NoError(t, err)
 	src, err := defaults.Generate(defaults.Config{API: api, Package: api.Packages[0]})
 	require.NoError(t, err)
-	if want := strings.ReplaceAll(unnamedDefaults, "§", "`"); !strings.Contains(string(src), want) {
-		t.Errorf("the functions are\n%s\nwant\n%s", src, want)
-	}
+	assert.Containsf(t, string(src), strings.ReplaceAll(unnamedDefaults, "§", "`"), "the functions")
 }
 
 const containerTypes = `// +groupName=a.b

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/protobuf"
 	"kelson.dev/toolchain/internal/modtest"
@@ -40,16 +41,12 @@ type Names []string
 	files, err := generateProtobuf(t, source, "")
 	require.NoError(t, err)
 	const header = "# The protobuf numbers of fields without a protobuf tag. Keep this file in version control; do not edit it.\n"
-	if want := header + "Spec.Counts 5\nSpec.Name 4\n"; string(files.Lock) != want {
-		t.Errorf("lock file:\n%s\nwant\n%s", files.Lock, want)
-	}
+	assert.Equalf(t, string(files.Lock), header+"Spec.Counts 5\nSpec.Name 4\n", "lock file")
 	for _, want := range []string{
 		"package example.com.p.v1;\n", "message Names {\n  repeated string items = 1;\n}\n",
 		"// Spec is a message.\nmessage Spec {\n  optional string tagged = 3;\n\n  // name is a name.\n  optional string name = 4;\n\n  map<string, int64> counts = 5;\n}\n",
 	} {
-		if !strings.Contains(string(files.Schema), want) {
-			t.Errorf("schema:\n%s\nwant\n%s", files.Schema, want)
-		}
+		assert.Containsf(t, string(files.Schema), want, "schema")
 	}
 
 	// If Counts is removed and another field is added, the new field does not get the number of
@@ -58,9 +55,7 @@ type Names []string
 	if files, err = generateProtobuf(t, next, string(files.Lock)); err != nil {
 		t.Fatal(err)
 	}
-	if want := header + "Spec.Counts 5\nSpec.Name 4\nSpec.Size 6\n"; string(files.Lock) != want {
-		t.Errorf("lock file:\n%s\nwant\n%s", files.Lock, want)
-	}
+	assert.Equalf(t, string(files.Lock), header+"Spec.Counts 5\nSpec.Name 4\nSpec.Size 6\n", "lock file")
 }
 
 // A type that protobuf cannot encode is an error at the field.
@@ -75,9 +70,7 @@ func TestErrorsOfProtobuf(t *testing.T) {
 		"A string `json:\"a\"`\n}\ntype U struct {\nV chan int": "protobuf: U.V: protobuf cannot encode",
 	} {
 		_, err := generateProtobuf(t, "// +groupName=example.com\npackage v1\n\ntype T struct { "+field+" }\n", "")
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", field, err, want)
-		}
+		assert.ErrorContainsf(t, err, want, "%s", field)
 	}
 	if _, err := generateProtobuf(t, "// +groupName=example.com\npackage v1\n\ntype T struct{ A string }\n",
 		"T.A four\n"); err == nil || !strings.Contains(err.Error(),

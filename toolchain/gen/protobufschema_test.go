@@ -10,6 +10,7 @@ import (
 	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/protobuf"
 	"kelson.dev/toolchain/model"
@@ -55,9 +56,7 @@ func TestSchemasOfKubernetes(t *testing.T) {
 			}
 			return theirs(file)
 		})
-		if got.Package() != want.Package() {
-			t.Errorf("%s is package %s, want %s", name, got.Package(), want.Package())
-		}
+		assert.Equalf(t, got.Package(), want.Package(), "%s is package", name)
 		for i := range want.Messages().Len() {
 			w := want.Messages().Get(i)
 			g := got.Messages().ByName(w.Name())

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/source"
 	"kelson.dev/toolchain/internal/modtest"
 	"kelson.dev/toolchain/loader"
@@ -60,9 +62,7 @@ func TestSourceUnnamedStructs(t *testing.T) {
 	}
 	pkg := ws.Packages()[0]
 	st := pkg.Type("Types").Type().Underlying().(*loader.Struct)
-	if len(st.Fields) != len(want) {
-		t.Fatalf("%d fields, want %d", len(st.Fields), len(want))
-	}
+	require.Equalf(t, len(st.Fields), len(want), "fields")
 	spell := func(typ loader.Type) string {
 		got, err := source.New("example.com/m/out", "out").Spell(typ)
 		if err != nil {
@@ -71,9 +71,7 @@ func TestSourceUnnamedStructs(t *testing.T) {
 		return got
 	}
 	for _, f := range st.Fields {
-		if got := spell(f.Type()); got != want[f.Name] {
-			t.Errorf("%s is\n%s\nwant\n%s", f.Name, got, want[f.Name])
-		}
+		assert.Equalf(t, spell(f.Type()), want[f.Name], "%s", f.Name)
 		if n, ok := f.Type().(*loader.Named); ok && f.Name == "Args" {
 			if got := spell(n.Underlying().(*loader.Struct).Fields[0].Type()); got != "struct{Value time.Time}" {
 				t.Errorf("the struct inside a generic type is %s", got)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/validation"
 	"kelson.dev/toolchain/loader"
@@ -253,9 +254,7 @@ func build(t *testing.T, dir string) *model.API {
 	api, err := model.Build(ws, marker.Standard())
 	if err != nil { // Kubernetes' own types have no storage versions
 		for line := range strings.Lines(err.Error()) {
-			if !strings.Contains(line, "+kubebuilder:storageversion") {
-				t.Error(line)
-			}
+			assert.Contains(t, line, "+kubebuilder:storageversion")
 		}
 	}
 	for _, err := range api.MarkerErrors { // this test ignores other markers
@@ -292,9 +291,7 @@ func runProgram(t *testing.T, dir string, env ...string) string {
 	var failed strings.Builder
 	cmd.Stderr = &failed
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%.8000s", err, failed.String())
-	}
+	require.NoErrorf(t, err, "\n%.8000s", failed.String())
 	return string(out)
 }
 

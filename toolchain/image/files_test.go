@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/image"
 )
@@ -73,13 +74,9 @@ func TestFiles(t *testing.T) {
 		"hello.tmpl": {0o644, "hello"},
 	}
 	for name, f := range want {
-		if got[name] != f {
-			t.Errorf("%s: %+v, want %+v", name, got[name], f)
-		}
+		assert.Equalf(t, got[name], f, "%s", name)
 	}
-	if len(got) != len(want) {
-		t.Errorf("the layer has %v", got)
-	}
+	assert.Equalf(t, len(got), len(want), "the layer has %v", got)
 
 	require.NoError(t, os.Symlink("mail", filepath.Join(dir, "folder")))
 	for _, bad := range []struct {

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/image"
 )
@@ -64,9 +65,7 @@ func TestReproducible(t *testing.T) {
 		require.NoError(t, err)
 		sums[i], bills[i] = sha256.Sum256(content), built.Bills
 	}
-	if sums[0] != sums[1] {
-		t.Error("two builds differ")
-	}
+	assert.Equalf(t, sums[0], sums[1], "two builds differ")
 	for i := range both {
 		if !bytes.Equal(bills[0][i].JSON, bills[1][i].JSON) {
 			t.Errorf("the bills of %s differ", both[i])
@@ -113,9 +112,7 @@ func TestContents(t *testing.T) {
 	}
 	for name, mode := range map[string]int64{"manager": 0o755, "tmp/": 0o1777, "etc/passwd": 0o644,
 		"usr/share/zoneinfo.zip": 0o644, "etc/": 0o755} {
-		if modes[name] != mode {
-			t.Errorf("%s has mode %o, want %o", name, modes[name], mode)
-		}
+		assert.Equalf(t, modes[name], mode, "%s has mode", name)
 	}
 	var bill struct {
 		Version  string `json:"spdxVersion"`

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/loader"
 	"kelson.dev/toolchain/marker"
@@ -88,9 +89,7 @@ func H() {
 	require.NoError(t, err)
 	check := func(what string, got marker.Markers, want string) {
 		t.Helper()
-		if names(got) != want {
-			t.Errorf("%s has %q, want %q", what, names(got), want)
-		}
+		assert.Equalf(t, names(got), want, "%s", what)
 	}
 	check("the package", set.Package, "groupName kubebuilder:rbac versionName kubebuilder:validation:Optional")
 	check("A", set.Type(pkg.Type("A")), "kubebuilder:resource kubebuilder:object:root")

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/similar"
 )
@@ -189,8 +190,6 @@ func TestDistance(t *testing.T) {
 		a, b string
 		want int
 	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"same", "same", 0}} {
-		if got := similar.Distance(tc.a, tc.b); got != tc.want {
-			t.Errorf("from %q to %q: %d, want %d", tc.a, tc.b, got, tc.want)
-		}
+		assert.Equalf(t, similar.Distance(tc.a, tc.b), tc.want, "from %q to %q", tc.a, tc.b)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -23,8 +24,6 @@ func TestDoc(t *testing.T) {
 	} {
 		f, err := parser.ParseFile(token.NewFileSet(), "", src+"\npackage p\n", parser.ParseComments)
 		require.NoError(t, err)
-		if got := doc(f.Doc); got != want {
-			t.Errorf("%q is documented as %q, want %q", src, got, want)
-		}
+		assert.Equalf(t, doc(f.Doc), want, "%q is documented as", src)
 	}
 }

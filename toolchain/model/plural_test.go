@@ -3,6 +3,9 @@ package model
 import (
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 )
 
 // A kind without +kubebuilder:resource:path gets the plural that controller-gen v0.23.0 gives it.
@@ -23,20 +26,14 @@ func TestPluralMatchesControllerGen(t *testing.T) {
 		House houses, DNS dnses, ClusterDNS clusterdnses, HTTPRoute httproutes, X xs, A as`
 	for pair := range strings.SplitSeq(kinds, ",") {
 		kind, want, _ := strings.Cut(strings.TrimSpace(pair), " ")
-		if got := Plural(kind); got != want {
-			t.Errorf("Plural(%q) = %q, want %q", kind, got, want)
-		}
+		assert.Equalf(t, Plural(kind), want, "Plural(%q)", kind)
 	}
-	if got := Plural(""); got != "" {
-		t.Errorf(`Plural("") = %q, want ""`, got)
-	}
+	assert.Equalf(t, Plural(""), "", `Plural("")`)
 }
 
 // The plural of a word that ends in two words of the dictionary is always the same.
 func TestPluralIsDeterministic(t *testing.T) {
 	for range 200 {
-		if got := Plural("Myblouse"); got != "myblouses" {
-			t.Fatalf(`Plural("Myblouse") = %q, want "myblouses"`, got)
-		}
+		require.Equalf(t, Plural("Myblouse"), "myblouses", `Plural("Myblouse")`)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/toolchain/scaffold/goedit"
 )
 
@@ -107,9 +108,7 @@ func TestRemoveRestoresBytes(t *testing.T) {
 					}
 				}
 			}
-			if string(src) != test.src {
-				t.Errorf("edits not undone:\n%s", src)
-			}
+			assert.Equalf(t, string(src), test.src, "edits not undone")
 		})
 	}
 }
@@ -182,9 +181,7 @@ func shopv1() {}
 		if err != nil || used != test.want || !strings.Contains(string(changed), test.line) {
 			t.Errorf("import %s %q: got %q, %v, want %q\n%s", test.name, test.path, used, err, test.want, changed)
 		}
-		if name := goedit.ImportName(changed, test.path); name != test.want {
-			t.Errorf("ImportName of %q: %q, want %q", test.path, name, test.want)
-		}
+		assert.Equalf(t, goedit.ImportName(changed, test.path), test.want, "ImportName of %q", test.path)
 		again, used, err := goedit.Import(changed, test.name, test.path)
 		if err != nil || used != test.want || string(again) != string(changed) {
 			t.Errorf("a second import of %q changes the source: %q, %v\n%s", test.path, used, err, again)
@@ -200,9 +197,7 @@ func shopv1() {}
 		}
 		names = append(names, name)
 	}
-	if got := strings.Join(names, " "); got != "abv1beta1 ab2v1beta1 ab3v1beta1" {
-		t.Errorf("names of three imports: %s", got)
-	}
+	assert.Equalf(t, strings.Join(names, " "), "abv1beta1 ab2v1beta1 ab3v1beta1", "names of three imports")
 	if _, err := goedit.AddImport([]byte(src), "abv1", "example.com/z/api/ab/v1"); !errors.Is(err,
 		goedit.ErrNameTaken) {
 		t.Errorf("AddImport with a name that is taken: %v", err)
@@ -228,7 +223,5 @@ func TestUses(t *testing.T) {
 			t.Errorf("Uses %s %v: %t", test.path, test.names, got)
 		}
 	}
-	if name := goedit.PackageName([]byte(src)); name != "a" {
-		t.Errorf("package %q", name)
-	}
+	assert.Equalf(t, goedit.PackageName([]byte(src)), "a", "package")
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -29,9 +30,7 @@ func TestLongestProjectName(t *testing.T) {
 		{true, 56, []string{"server-project"}},
 	} {
 		longest := strings.Repeat("a", test.limit)
-		if err := checkProjectName(longest, test.server); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, checkProjectName(longest, test.server))
 		if err := checkProjectName(longest+"a", test.server); err == nil ||
 			!strings.Contains(err.Error(), "--project-name") {
 			t.Errorf("server %v: a name of %d characters is refused with %v", test.server, test.limit+1, err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -30,9 +31,7 @@ func TestStageKeepsLineEnds(t *testing.T) {
 	st.write("mixed", []byte("a\nb\n"))
 	changes, err := st.commit()
 	require.NoError(t, err)
-	if len(changes) != 5 {
-		t.Errorf("5 files differ in more than line ends; changes: %v", changes)
-	}
+	assert.Lenf(t, changes, 5, "5 files differ in more than line ends; changes")
 	for name, want := range map[string]string{
 		"crlf": "a\r\nb\r\nend\r\n", "lf": "a\nb\nend\n", "mostly-crlf": "a\r\nb\r\nc\r\nend\r\n",
 		"mostly-lf": "a\nb\nc\nend\n", "new": "end\n",

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -59,9 +60,7 @@ func TestFormerTemplate(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(got)) {
 			have = append(have, name+"="+string(got[name]))
 		}
-		if text := strings.Join(have, " "); text != want {
-			t.Errorf("version %d has %s, want %s", version, text, want)
-		}
+		assert.Equalf(t, strings.Join(have, " "), want, "version %d", version)
 	}
 	if _, err := former(files, blueprint{}, 0, 3); err == nil || !strings.Contains(err.Error(), "read template version 0") {
 		t.Errorf("without the files of a version: %v", err)

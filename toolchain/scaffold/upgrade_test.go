@@ -7,10 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -104,9 +104,7 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	}
 	done, err := upgrade(dir, source, false, templateVersion+1, templates)
 	require.NoError(t, err)
-	if !slices.Equal(done.Conflicts, []string{"api/v1/welcome_types.go"}) {
-		t.Errorf("conflicts in %v", done.Conflicts)
-	}
+	assert.Slicef(t, done.Conflicts, []string{"api/v1/welcome_types.go"}, "conflicts in")
 	for name, parts := range map[string][]string{
 		"Makefile":                {"?= ../kelson", "##@ Build it"},
 		"cmd/main.go":             {"// Program p", "operator.Main( // all of it", "controller.WelcomeController()"},
@@ -169,9 +167,7 @@ func TestGlobInAFolderWithBrackets(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "p[1]")
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "api"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "api", "a.go"), nil, 0o644))
-	if got := newStage(dir).glob("api/*.go"); !slices.Equal(got, []string{"api/a.go"}) {
-		t.Errorf("got %q", got)
-	}
+	assert.Slice(t, newStage(dir).glob("api/*.go"), []string{"api/a.go"})
 }
 
 // A commit that fails half-way leaves the disk unchanged.

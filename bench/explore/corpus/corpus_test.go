@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 	"kelson.dev/test/section"
 )
 
@@ -63,9 +65,7 @@ func explored(t *testing.T, kelson, name string, arguments ...string) (r result)
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	failed := cmd.Run()
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		t.Fatalf("%v: %v\n%s%s", cmd, failed, &out, &problems)
-	}
+	require.NoErrorf(t, json.Unmarshal(out.Bytes(), &r), "%v: %v\n%s%s", cmd, failed, &out, &problems)
 	return r
 }
 
@@ -108,8 +108,6 @@ func TestCorpus(t *testing.T) {
 		const begin, end = "<!-- corpus -->\n", "<!-- end of corpus -->"
 		head := "| bug | seen in | found, first alarm | plans | time | alarms without the bug | plans without the bug |\n" +
 			"|---|---|---|---|---|---|---|\n"
-		if err := section.Replace(*docs, begin, end, head+table.String()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, section.Replace(*docs, begin, end, head+table.String()))
 	}
 }

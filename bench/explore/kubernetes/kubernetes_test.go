@@ -11,6 +11,7 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 	"k8s.io/klog/v2"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/lab/explore"
@@ -85,9 +86,7 @@ func TestControllers(t *testing.T) {
 	if *docs != "" && !t.Failed() {
 		const begin, end = "<!-- kubernetes -->\n", "<!-- end of kubernetes -->"
 		head := "| controller | plans run, with one fault | points | alarms |\n|---|---|---|---|\n"
-		if err := section.Replace(*docs, begin, end, head+table.String()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, section.Replace(*docs, begin, end, head+table.String()))
 	}
 }
 

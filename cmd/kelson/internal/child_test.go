@@ -100,9 +100,7 @@ func TestFileIsPassed(t *testing.T) {
 	cmd.Env = append(os.Environ(), "CHILD=writer", "NUMBER="+number)
 	out, err := cmd.CombinedOutput()
 	write.Close()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	require.NoErrorf(t, err, "%s", out)
 	if text, err := io.ReadAll(read); err != nil || string(text) != "from the child" {
 		t.Fatalf("%q, %v; the child printed %s", text, err, out)
 	}

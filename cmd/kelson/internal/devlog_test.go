@@ -12,6 +12,7 @@ import (
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
 	"kelson.dev/cmd/kelson/internal/dev/devlog"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/trace"
 )
@@ -110,9 +111,7 @@ func TestOutputIsLoggedLineByLine(t *testing.T) {
 		_, text, _ := strings.Cut(line, "│ ")
 		got = append(got, strings.TrimSuffix(text, "\n"))
 	}
-	if strings.Join(got, "|") != "one|two||three" {
-		t.Errorf("got %q", got)
-	}
+	assert.Equalf(t, strings.Join(got, "|"), "one|two||three", "got %q", got)
 }
 
 // Long work is announced at once, and says at intervals that it continues.

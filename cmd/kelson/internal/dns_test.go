@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/dns"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -20,9 +21,7 @@ func TestAddress(t *testing.T) {
 	} {
 		got, err := dns.Address(test.in)
 		if test.err != "" {
-			if err == nil || !strings.Contains(err.Error(), test.err) {
-				t.Errorf("%s: %v, want %q", test.in, err, test.err)
-			}
+			assert.ErrorContainsf(t, err, test.err, "%s", test.in)
 			continue
 		}
 		if err != nil || got.String() != test.want {
@@ -48,7 +47,5 @@ func TestObjects(t *testing.T) {
 			t.Errorf("the objects have no %s", want)
 		}
 	}
-	if len(objects) != 6 {
-		t.Errorf("%d objects", len(objects))
-	}
+	assert.Equalf(t, len(objects), 6, "objects")
 }

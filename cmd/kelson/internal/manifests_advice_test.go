@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -70,9 +71,7 @@ func TestAdvice(t *testing.T) {
 				`only, the marker +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved"`},
 	} {
 		got := manifests.Advice(obj, tt.err, func() *unstructured.Unstructured { return object(shopDefinition) })
-		if got != tt.want {
-			t.Errorf("%v: %q, want %q", tt.err, got, tt.want)
-		}
+		assert.Equalf(t, got, tt.want, "%v", tt.err)
 	}
 	if got := manifests.Advice(obj, undeclared(".spec.a"), func() *unstructured.Unstructured { return nil }); got != "" {
 		t.Errorf("without a definition: %q", got)

@@ -63,9 +63,7 @@ func decode(t *testing.T, data []byte) map[string]map[string]any {
 		if errors.Is(err, io.EOF) {
 			return objects
 		}
-		if err != nil {
-			t.Fatalf("%v:\n%s", err, data)
-		}
+		require.NoErrorf(t, err, "\n%s", data)
 		if obj != nil {
 			u := unstructured.Unstructured{Object: obj}
 			objects[u.GetKind()+" "+u.GetNamespace()+"/"+u.GetName()] = obj

@@ -13,6 +13,7 @@ import (
 
 	"kelson.dev/cmd/kelson/internal/deploy/pack"
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -137,8 +138,5 @@ func TestWrite(t *testing.T) {
 		t.Errorf("%v; c: %s; mine: %s", err, read("c"), read("mine"))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".kelson-package"), []byte("../mine\n"), 0o600))
-	if err := (pack.Files{"c": []byte("5")}).Write(dir); err == nil ||
-		!strings.Contains(err.Error(), "../mine is not a path below") {
-		t.Error(err)
-	}
+	assert.ErrorContains(t, (pack.Files{"c": []byte("5")}).Write(dir), "../mine is not a path below")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -19,9 +20,7 @@ func TestReplace(t *testing.T) {
 		"k8s.io/kubernetes v1.37.10, v0.37.20": "k8s.io/kubernetes v1.37.10, v0.37.20",
 		"serves Kubernetes v1.37.1.":           "serves Kubernetes v1.38.0.",
 	} {
-		if got := replace(text, old, next); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		assert.Equalf(t, replace(text, old, next), want, "%q", text)
 	}
 }
 

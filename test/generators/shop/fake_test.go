@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	v1 "kelson.dev/test/generators/shop/api/v1"
@@ -49,9 +50,7 @@ func TestFakeClientset(t *testing.T) {
 	}
 	for _, want := range []string{"ADDED a", "MODIFIED a", "ADDED b", "MODIFIED b"} {
 		event := <-watched.ResultChan()
-		if got := string(event.Type) + " " + event.Object.(*v1.Pizza).Name; got != want {
-			t.Fatalf("watched %s, want %s", got, want)
-		}
+		require.Equalf(t, string(event.Type)+" "+event.Object.(*v1.Pizza).Name, want, "watched")
 	}
 
 	clients.ClearActions()
@@ -125,17 +124,13 @@ func TestFakeInformers(t *testing.T) {
 			t.Errorf("patched %v, %v", p.Labels, err)
 		}
 		p.Spec.Size = v1.Small
-		if err := c.Update(ctx, p); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Update(ctx, p))
 		var list v1.PizzaList
 		if err := c.List(ctx, &list, client.MatchingLabels{"x": "y"}); err != nil || len(list.Items) != 1 ||
 			list.Items[0].Spec.Size != v1.Small {
 			t.Errorf("listed %+v, %v", list.Items, err)
 		}
-		if err := c.Delete(ctx, p); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Delete(ctx, p))
 		if err := c.Get(ctx, client.KeyOf(p), &v1.Pizza{}); !apierrors.IsNotFound(err) {
 			t.Errorf("after deletion: %v", err)
 		}

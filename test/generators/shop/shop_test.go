@@ -66,9 +66,7 @@ func TestClients(t *testing.T) {
 	one(pizzas.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"y"}}}`),
 		metav1.PatchOptions{}))
 	list := require.Value[*v1.PizzaList](t)(pizzas.List(ctx, metav1.ListOptions{LabelSelector: "x=y"}))
-	if len(list.Items) != 1 {
-		t.Fatalf("listed %d", len(list.Items))
-	}
+	require.Equalf(t, len(list.Items), 1, "listed")
 
 	scale, err := pizzas.GetScale(ctx, "a", metav1.GetOptions{})
 	if err != nil || scale.Spec.Replicas != 8 {

@@ -82,8 +82,6 @@ func FuzzText(f *testing.F) {
 		}
 		want, err := yaml.Marshal(map[string]string{"k": s})
 		require.NoError(t, err)
-		if "k: "+got != string(want) {
-			t.Fatalf("%q is written %q, want %q", s, got, want)
-		}
+		require.Equalf(t, "k: "+got, string(want), "%q is written %q", s, got)
 	})
 }

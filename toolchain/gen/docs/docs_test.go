@@ -1,6 +1,10 @@
 package docs
 
-import "testing"
+import (
+	"testing"
+
+	"kelson.dev/internal/assert"
+)
 
 // Text and code in cells of tables neither end the cell nor become HTML.
 func TestCells(t *testing.T) {
@@ -15,8 +19,6 @@ func TestCells(t *testing.T) {
 		{code("<a>"), "`<a>`"},
 		{code(""), `""`},
 	} {
-		if test.got != test.want {
-			t.Errorf("%s\nwant %s", test.got, test.want)
-		}
+		assert.Equal(t, test.got, test.want)
 	}
 }

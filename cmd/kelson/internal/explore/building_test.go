@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/assert"
 )
 
 // Without a terminal, a build prints a line at its beginning, after each half minute and at its
@@ -23,8 +25,6 @@ building the operator: reading its packages, or linking, 30s
 building the operator: 2 packages compiled, the last one example.com/b, 1m0s
 built the operator in 1m2s
 `
-		if out.String() != want {
-			t.Errorf("the build prints\n%s", out.String())
-		}
+		assert.Equalf(t, out.String(), want, "the build prints")
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/explored"
@@ -28,9 +29,7 @@ func TestControllerRuntime(t *testing.T) {
 	c.SetArgs([]string{"../../../../bench/explore/fleet", "--generate=false", "--for", "3s"})
 	c.SetOut(&out)
 	c.SilenceUsage = true
-	if err := c.ExecuteContext(t.Context()); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
-	}
+	require.NoErrorf(t, c.ExecuteContext(t.Context()), "\n%s", out.String())
 	if got := out.String(); !strings.HasPrefix(got, "explored ") || !strings.Contains(got, " 0 alarms\n") ||
 		strings.Contains(got, "not deterministic") {
 		t.Errorf("%q, want only a summary without alarms and differences", got)
@@ -54,9 +53,7 @@ func TestTags(t *testing.T) {
 	ownCache(t)
 	_, release, err := BuildProgram(t.Context(), p, t.TempDir(), nil)
 	release()
-	if err == nil || !strings.Contains(err.Error(), "undefined: missing") {
-		t.Errorf("%v, want the error of the file with the tag", err)
-	}
+	assert.ErrorContainsf(t, err, "undefined: missing", "want the error of the file with the tag")
 }
 
 // ownCache gives the test a folder for built programs, and leaves it the cache of the go command.
@@ -234,9 +231,7 @@ func TestProcess(t *testing.T) {
 	c.SetOut(&out)
 	c.SetErr(&errOut)
 	c.SilenceUsage = true
-	if err := c.ExecuteContext(t.Context()); err != nil {
-		t.Fatalf("%v\n%s%s", err, out.String(), errOut.String())
-	}
+	require.NoErrorf(t, c.ExecuteContext(t.Context()), "\n%s%s", out.String(), errOut.String())
 	var r Result
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil || r.Plans == 0 || r.Points == 0 || len(r.Alarms) > 0 {
 		t.Errorf("%v, %+v, want plans, points and no alarms\n%s", err, r, out.String())
@@ -263,9 +258,7 @@ func TestProcessFlags(t *testing.T) {
 		c.SetArgs(test.args)
 		c.SetOut(io.Discard)
 		c.SilenceUsage, c.SilenceErrors = true, true
-		if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%v: %v, want %q", test.args, err, test.want)
-		}
+		assert.ErrorContainsf(t, c.ExecuteContext(t.Context()), test.want, "%v", test.args)
 	}
 }
 

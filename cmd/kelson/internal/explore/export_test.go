@@ -34,9 +34,7 @@ func TestExport(t *testing.T) {
 		for _, m := range alarms {
 			require.NoError(t, p.take(m))
 		}
-		if p.last.Alarms != 2 {
-			t.Fatalf("%+v", p.last)
-		}
+		require.Equalf(t, p.last.Alarms, 2, "%+v", p.last)
 	}
 	for _, want := range []string{
 		"replay: kelson explore --plan 'kill-after create secrets default/web-key #1'\n" +

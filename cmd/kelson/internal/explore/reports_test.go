@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/agent"
 	"kelson.dev/lab/explore"
@@ -103,9 +104,7 @@ func TestReports(t *testing.T) {
 		"kelson explore shop --former ../v1 --plan 'rollback after operator former #1'" {
 		t.Errorf("%s", got)
 	}
-	if got := fenced("", "a\n```\nb"); got != "````\na\n```\nb\n````\n" {
-		t.Errorf("%q", got)
-	}
+	assert.Equal(t, fenced("", "a\n```\nb"), "````\na\n```\nb\n````\n")
 }
 
 // sarifLog is a report in SARIF.

@@ -2,11 +2,11 @@ package flags
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -33,9 +33,7 @@ func TestAdmissionControl(t *testing.T) {
 		var cfg controlplane.Config
 		err := o.Apply(&cfg)
 		if test.err != "" {
-			if err == nil || !strings.Contains(err.Error(), test.err) {
-				t.Errorf("%q: %v", test.args, err)
-			}
+			assert.ErrorContainsf(t, err, test.err, "%q", test.args)
 			continue
 		}
 		if got := slices.Contains(cfg.Admission.Disable, "NamespaceLifecycle"); err != nil || got != test.disabled {

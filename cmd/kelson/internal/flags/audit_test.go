@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -27,9 +28,7 @@ func TestAuditFile(t *testing.T) {
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
 		g.audit.AddFlags(f)
 		require.NoError(t, f.Parse(test.args))
-		if got := g.AuditFile(); got != test.want {
-			t.Errorf("%v: %q, want %q", test.args, got, test.want)
-		}
+		assert.Equalf(t, g.AuditFile(), test.want, "%v", test.args)
 	}
 }
 

@@ -1,10 +1,10 @@
 package flags
 
 import (
-	"strings"
 	"testing"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 )
 
 // The flag is a size or auto, and other values are errors that name it.
@@ -23,8 +23,6 @@ func TestMemoryBudget(t *testing.T) {
 	}
 	for _, value := range []string{"0", "-1", "lots", "100k", "16KiB", "1.5.2Gi"} {
 		o := Memory{budget: value}
-		if err := o.Check(); err == nil || !strings.Contains(err.Error(), "--memory-budget") {
-			t.Errorf("%q: %v", value, err)
-		}
+		assert.ErrorContainsf(t, o.Check(), "--memory-budget", "%q", value)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"kelson.dev/apiserver/pki"
 	"kelson.dev/apiserver/serving"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -86,9 +87,7 @@ func TestServerNames(t *testing.T) {
 		if got.Leaf != nil {
 			names = strings.Join(got.Leaf.DNSNames, " ")
 		}
-		if names != want {
-			t.Errorf("%q: certificate for %q, want %q", name, names, want)
-		}
+		assert.Equalf(t, names, want, "%q: certificate for", name)
 	}
 }
 
@@ -152,8 +151,6 @@ func TestSharedPortHTTP1(t *testing.T) {
 	resp, err := client.Get(server.URL())
 	require.NoError(t, err)
 	resp.Body.Close()
-	if got := resp.Header.Get("Proto"); got != "HTTP/1.1" {
-		t.Errorf("served over %s", got)
-	}
+	assert.Equalf(t, resp.Header.Get("Proto"), "HTTP/1.1", "served over")
 	client.CloseIdleConnections()
 }

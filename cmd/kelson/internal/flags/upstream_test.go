@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -128,9 +129,7 @@ func TestServingRefuses(t *testing.T) {
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
 		o.AddFlags(f)
 		require.NoError(t, f.Parse([]string{arg}))
-		if err := o.Check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", arg, err)
-		}
+		assert.ErrorContainsf(t, o.Check(), want, "%s", arg)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/assert"
 )
 
 // On a terminal, progress is one line with the time of the step; messages are above it.
@@ -23,9 +25,7 @@ func TestProgressOnATerminal(t *testing.T) {
 		const begin = "\r\x1b[K"
 		want := begin + "reading 3 files" + begin + "reading 3 files (1s" + begin + "reading 3 files (2s" + begin +
 			"warning\n" + begin + "a step that is wide" + begin
-		if b.String() != want {
-			t.Errorf("got %q, want %q", b.String(), want)
-		}
+		assert.Equal(t, b.String(), want)
 	})
 }
 
@@ -69,8 +69,6 @@ func TestProgressElsewhere(t *testing.T) {
 		fmt.Fprintln(p, "warning")
 		p.Step("two")
 		p.Done()
-		if b.String() != want {
-			t.Errorf("Lines %v: %q", lines, b.String())
-		}
+		assert.Equalf(t, b.String(), want, "Lines %v", lines)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -32,9 +33,7 @@ func TestInstall(t *testing.T) {
 				t.Errorf("%s: %v, %q", name, err, out.String())
 			}
 		}
-		if !strings.Contains(errOut.String(), "not in $PATH") {
-			t.Errorf("no warning: %q", errOut.String())
-		}
+		assert.Containsf(t, errOut.String(), "not in $PATH", "no warning")
 	}
 	other := filepath.Join(to, "kubectl-kelson"+extension)
 	require.NoError(t, os.Remove(other))

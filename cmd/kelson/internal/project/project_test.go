@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -93,9 +94,7 @@ func TestPatternInsteadOfFolder(t *testing.T) {
 	c := TestCommand()
 	c.SetArgs([]string{"./..."})
 	c.SilenceErrors, c.SilenceUsage = true, true
-	if err := c.Execute(); err == nil || !strings.Contains(err.Error(), "kelson test -- ./...") {
-		t.Errorf("%v", err)
-	}
+	assert.ErrorContains(t, c.Execute(), "kelson test -- ./...")
 }
 
 // Without packages, all packages are tested: go test passes what follows unknown flags to the
@@ -112,9 +111,7 @@ func TestPackagesOfTests(t *testing.T) {
 		"-count=1 example.com/a -v":   "-count=1 example.com/a -v",
 		". -ginkgo.v":                 ". -ginkgo.v",
 	} {
-		if got := strings.Join(withPackages(strings.Fields(args)), " "); got != want {
-			t.Errorf("%q: %q, want %q", args, got, want)
-		}
+		assert.Equalf(t, strings.Join(withPackages(strings.Fields(args)), " "), want, "%q", args)
 	}
 }
 
@@ -123,16 +120,10 @@ func TestReleasesNeedServersThatEmulate(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "kube-apiserver", "#!/bin/sh\n")
 	t.Setenv("KUBEBUILDER_ASSETS", dir)
-	if err := checkReleases([]string{"1.36"}); err == nil || !strings.Contains(err.Error(), dir) {
-		t.Errorf("with other servers: %v", err)
-	}
-	if err := checkReleases(nil); err != nil {
-		t.Error(err)
-	}
+	assert.ErrorContainsf(t, checkReleases([]string{"1.36"}), dir, "with other servers")
+	assert.NoError(t, checkReleases(nil))
 	t.Setenv("KUBEBUILDER_ASSETS", "")
-	if err := checkReleases([]string{"1.36", "1.37"}); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, checkReleases([]string{"1.36", "1.37"}))
 	if err := checkReleases([]string{"1.37", "0.1"}); err == nil {
 		t.Error("accepted an unknown release")
 	}
@@ -176,24 +167,18 @@ func TestMakefileThatWritesOutside(t *testing.T) {
 		return err
 	}
 	victim := filepath.Join(top, "victim", "role.yaml")
-	if err := run(); err == nil || !strings.Contains(err.Error(), "--write-outside") {
-		t.Errorf("error %v", err)
-	}
+	assert.ErrorContains(t, run(), "--write-outside")
 	if _, err := os.Stat(victim); err == nil {
 		t.Error("written outside")
 	}
 	g.Outside = true
-	if err := run(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, run())
 	if _, err := os.Stat(victim); err != nil {
 		t.Error(err)
 	}
 	g.Outside = false
 	write(t, top, ".git/HEAD", "")
-	if err := run(); err != nil {
-		t.Errorf("in one checkout: %v", err)
-	}
+	assert.NoErrorf(t, run(), "in one checkout")
 }
 
 // Positions of compile errors are relative to the current folder.
@@ -207,9 +192,7 @@ func TestCompileErrorPositions(t *testing.T) {
 	require.NoError(t, err)
 	err = p.Build(t.Context(), filepath.Join(dir, "binary"))
 	want := "\n" + filepath.Join("p", "internal", "x", "x.go") + ":3:12: undefined: undefined"
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want %q", err, want)
-	}
+	assert.ErrorContains(t, err, want)
 	t.Chdir(t.TempDir()) // outside of the project, where a relative path would be longer
 	err = p.Build(t.Context(), filepath.Join(dir, "binary"))
 	if err == nil || strings.Contains(err.Error(), filepath.Join("..", "..")) {

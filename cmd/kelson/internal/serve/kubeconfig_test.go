@@ -9,21 +9,18 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
 // A server does not replace a file with the user's other clusters.
 func TestExistingKubeconfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := checkKubeconfig(file); err != nil {
-		t.Errorf("a new file: %v", err)
-	}
+	assert.NoErrorf(t, checkKubeconfig(file), "a new file")
 	authority, err := pki.NewAuthority("test")
 	require.NoError(t, err)
 	require.NoError(t, writeKubeconfig(file, "https://127.0.0.1:1", authority))
-	if err := checkKubeconfig(file); err != nil {
-		t.Errorf("a file of a server: %v", err)
-	}
+	assert.NoErrorf(t, checkKubeconfig(file), "a file of a server")
 	const others = "apiVersion: v1\nkind: Config\nclusters: [{name: prod, cluster: {server: \"https://prod\"}}]\n"
 	for content, want := range map[string]string{"": "", others: "other entries, such as prod",
 		"not: [a kubeconfig": "not a kubeconfig"} {
@@ -43,9 +40,7 @@ func TestContextNames(t *testing.T) {
 		"https://localhost:7443": "kelson-7443",
 		"https://10.0.0.5:6443":  "kelson-10.0.0.5-6443", "https://127.0.0.1:6443/planes/abc": "kelson-6443-abc",
 	} {
-		if got := contextName(url); got != want {
-			t.Errorf("%s: %s, want %s", url, got, want)
-		}
+		assert.Equalf(t, contextName(url), want, "%s", url)
 	}
 	authority, err := pki.NewAuthority("test")
 	require.NoError(t, err)
@@ -59,9 +54,7 @@ func TestContextNames(t *testing.T) {
 		t.Fatalf("%v %v", merged, err)
 	}
 	require.NoError(t, clientcmd.WriteToFile(*merged, first))
-	if err := checkKubeconfig(first); err == nil || !strings.Contains(err.Error(), "other entries, such as kelson-") {
-		t.Errorf("a merged file: %v", err)
-	}
+	assert.ErrorContainsf(t, checkKubeconfig(first), "other entries, such as kelson-", "a merged file")
 }
 
 // Without a folder for the user's data, the state is not kept among temporary files, where another
@@ -70,11 +63,7 @@ func TestNoDataDir(t *testing.T) {
 	for _, name := range []string{"HOME", "XDG_DATA_HOME", "USERPROFILE", "LocalAppData"} {
 		t.Setenv(name, "")
 	}
-	if dir := DefaultDataDir(); dir != "" {
-		t.Errorf("the default is %s", dir)
-	}
+	assert.Equalf(t, DefaultDataDir(), "", "the default")
 	_, err := Start(t.Context(), Options{bindAddress: "127.0.0.1", Node: "none"}, os.Stderr)
-	if err == nil || !strings.Contains(err.Error(), "set --data-dir, HOME or XDG_DATA_HOME") {
-		t.Error(err)
-	}
+	assert.ErrorContains(t, err, "set --data-dir, HOME or XDG_DATA_HOME")
 }

@@ -8,6 +8,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -63,9 +64,7 @@ func TestPodsOfOtherUsersNeedConsent(t *testing.T) {
 			var cfg controlplane.Config
 			test.change(&cfg)
 			others := otherUsers(&Options{bindAddress: test.address}, &cfg)
-			if strings.Join(others, ",") != test.want {
-				t.Errorf("others %v, want %q", others, test.want)
-			}
+			assert.Equalf(t, strings.Join(others, ","), test.want, "others %v", others)
 			err := (&podFlags{}).check(controlplane.Processes{}, others)
 			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), "--"+usersFlag) {
 				t.Errorf("without consent: %v", err)
@@ -73,9 +72,7 @@ func TestPodsOfOtherUsersNeedConsent(t *testing.T) {
 			if err := (&podFlags{users: true}).check(controlplane.Processes{}, others); err != nil {
 				t.Errorf("with consent: %v", err)
 			}
-			if err := (&podFlags{}).check(controlplane.Simulated{}, others); err != nil {
-				t.Errorf("simulated: %v", err)
-			}
+			assert.NoErrorf(t, (&podFlags{}).check(controlplane.Simulated{}, others), "simulated")
 		})
 	}
 	if err := (&podFlags{users: true}).check(controlplane.Simulated{}, nil); err == nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"kelson.dev/internal/assert"
 )
 
 // Flags that have no effect in combination with the other flags are errors.
@@ -42,7 +44,5 @@ func TestFlagsWithoutEffect(t *testing.T) {
 		t.Error(err)
 	}
 	set.addFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
-	if err := set.check(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, set.check())
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/causes"
 )
@@ -68,9 +69,7 @@ func TestChain(t *testing.T) {
   because Deploy default/d was created by kubectl-create
 `},
 	} {
-		if got := explain(t, tt.kind, tt.name, tt.last); got != tt.want {
-			t.Errorf("%s: got\n%s\nwant\n%s", tt.kind, got, tt.want)
-		}
+		assert.Equalf(t, explain(t, tt.kind, tt.name, tt.last), tt.want, "%s", tt.kind)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -18,9 +19,7 @@ func TestMissingGroup(t *testing.T) {
 		`the server could not find the requested resource (get configmaps)`:                                                                 "",
 		`{"level":"info","msg":"Starting workers"}`:                                                                                         "",
 	} {
-		if got := MissingGroup(line); got != want {
-			t.Errorf("%s: %q, not %q", line, got, want)
-		}
+		assert.Equalf(t, MissingGroup(line), want, "%s", line)
 	}
 }
 

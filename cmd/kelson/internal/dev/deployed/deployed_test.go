@@ -15,6 +15,7 @@ import (
 
 	"kelson.dev/apiserver/services"
 	"kelson.dev/cmd/kelson/internal/manifests"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -271,9 +272,7 @@ func TestCertify(t *testing.T) {
 	require.NoError(t, err)
 	certificates, err := cert.ParseCertsPEM(public)
 	require.NoError(t, err)
-	if err := certificates[0].VerifyHostname("shop-webhook.shop-system.svc"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, certificates[0].VerifyHostname("shop-webhook.shop-system.svc"))
 }
 
 func TestReadWithoutDeployment(t *testing.T) {
@@ -416,7 +415,5 @@ deploy:
 			t.Errorf("Service %s: URL %q, has a selector: %v; want %q, %v", name, got, selector, want.url, want.selector)
 		}
 	}
-	if notes := strings.Join(m.Notes, "\n"); !strings.Contains(notes, "only loopback addresses") {
-		t.Errorf("notes: %s", notes)
-	}
+	assert.Containsf(t, strings.Join(m.Notes, "\n"), "only loopback addresses", "notes")
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+
+	"kelson.dev/internal/assert"
 )
 
 // Explain parses the errors of client-go, as text and as JSON.
@@ -27,9 +29,7 @@ func TestRefusals(t *testing.T) {
 		{`User "alice" cannot list resource "pods" in API group "" at the cluster scope`, ""},
 		{`{"level":"info","msg":"Starting workers"}`, ""},
 	} {
-		if got := r.Explain(test.line); got != test.want {
-			t.Errorf("%s:\n%s, not\n%s", test.line, got, test.want)
-		}
+		assert.Equalf(t, r.Explain(test.line), test.want, "%s", test.line)
 	}
 	m.Manager.Spec.Template.Spec.ServiceAccountName = ""
 	if got := m.NewRefusals().user; got != "system:serviceaccount:shop-system:default" {

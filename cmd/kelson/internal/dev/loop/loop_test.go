@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +18,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/dev/devlog"
 	"kelson.dev/cmd/kelson/internal/manifests"
 	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -83,18 +83,14 @@ func TestUnservedInRoles(t *testing.T) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, meta.RESTScopeNamespace)
 	got := strings.Join(unservedInRoles(objects, mapper), " ")
-	if want := "pods.vault.example.com things.other.example.com vaults vaults.vault.example.com"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	assert.Equal(t, got, "pods.vault.example.com things.other.example.com vaults vaults.vault.example.com")
 	own := &unstructured.Unstructured{}
 	own.SetName("things.example.com")
 	missing := []string{"others.example.com", "things.example.com"}
 	if got := nextDefinition(missing, manifests.Objects{own}); !strings.Contains(got, "config/crd/bases defines things.example.com: list it") {
 		t.Errorf("an unlisted definition: %q", got)
 	}
-	if got := nextDefinition(missing, nil); !strings.Contains(got, "--definitions installs") {
-		t.Errorf("definitions of others: %q", got)
-	}
+	assert.Containsf(t, nextDefinition(missing, nil), "--definitions installs", "definitions of others")
 }
 
 // A pod does not start without the Secrets and ConfigMaps that it names, unless they are optional.
@@ -123,7 +119,5 @@ volumes:
 		"kubectl create configmap more -n system --from-literal=KEY=VALUE",
 		"kubectl create secret generic certificate -n system --from-literal=KEY=VALUE",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	assert.Slice(t, got, want)
 }

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -29,9 +30,7 @@ func TestConditionsHold(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got := c.holds([]byte(object)); got != want {
-			t.Errorf("%s holds: %v", text, got)
-		}
+		assert.Equalf(t, c.holds([]byte(object)), want, "%s holds", text)
 	}
 }
 
@@ -51,9 +50,7 @@ func TestNamesOfKinds(t *testing.T) {
 		require.NoError(t, err)
 		r := &metav1.APIResource{Name: "deployments", SingularName: "deployment", Kind: "Deployment",
 			ShortNames: []string{"deploy"}}
-		if got := c.names("apps", r); got != want {
-			t.Errorf("%s: %v", text, got)
-		}
+		assert.Equalf(t, c.names("apps", r), want, "%s", text)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kelson.dev/internal/require"
 )
 
 func TestUntilParentEnds(t *testing.T) {
@@ -16,9 +18,7 @@ func TestUntilParentEnds(t *testing.T) {
 		defer cancel()
 		ended := untilChanged(ctx, func() int { return int(parent.Load()) })
 		time.Sleep(time.Hour)
-		if ended.Err() != nil {
-			t.Fatal("ended before the parent")
-		}
+		require.NoErrorf(t, ended.Err(), "ended before the parent")
 		parent.Store(1)
 		time.Sleep(parentCheck)
 		synctest.Wait()

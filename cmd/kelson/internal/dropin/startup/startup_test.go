@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/assert"
 )
 
 func TestRestore(t *testing.T) {
@@ -37,9 +39,7 @@ func TestRestore(t *testing.T) {
 				os.Setenv(name, value)
 			}
 			during := slices.DeleteFunc(now(), func(v string) bool { return strings.HasPrefix(v, former) })
-			if got := strings.Join(during, " "); got != test.during {
-				t.Errorf("the process starts with %s, want %s", got, test.during)
-			}
+			assert.Equalf(t, strings.Join(during, " "), test.during, "the process starts")
 			Restore()
 			if got := now(); !slices.Equal(got, before) {
 				t.Errorf("afterwards it has %v, before %v", got, before)
