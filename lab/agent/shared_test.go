@@ -15,9 +15,7 @@ import (
 // Operators in other folders use the packages that the go command has compiled for the first one,
 // also those that depend on a changed module. A workspace and a vendor folder work, too.
 func TestSharedPackages(t *testing.T) {
-	if testing.Short() {
-		t.Skip("links four programs")
-	}
+	require.Long(t, "links four programs")
 	proxy, modules := t.TempDir(), t.TempDir()
 	const version = "example.com/ports/@v/v1.0.0"
 	const source = "package ports\n\nimport \"net\"\n\nfunc Open() { _, _ = net.Listen(\"tcp\", \":1\") }\n"

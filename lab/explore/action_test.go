@@ -238,9 +238,7 @@ func put(ctx context.Context, c client.Client, name string, content map[string]s
 // F11: values from the schema find bugs with fields that the sample does not set: a field whose
 // removal has no effect, and a field whose change has none.
 func TestFieldsFromSchema(t *testing.T) {
-	if testing.Short() {
-		t.Skip("explores for several seconds")
-	}
+	require.Long(t, "explores for several seconds")
 	for name, test := range map[string]struct {
 		reconcile func(context.Context, client.Client, *unstructured.Unstructured) error
 		want      string
@@ -288,9 +286,7 @@ func TestFieldsFromSchema(t *testing.T) {
 
 // F15: Pods that fail or are deleted are replaced, and the operator stays correct.
 func TestPods(t *testing.T) {
-	if testing.Short() {
-		t.Skip("explores for several seconds")
-	}
+	require.Long(t, "explores for several seconds")
 	s := deploys(false)
 	s.Keep = true
 	// The operator does not watch its children, so other actions raise alarms.

@@ -147,9 +147,7 @@ func binaryScenario(t *testing.T, name string) explore.Scenario {
 // A kill between two creates is found in a program that is not changed; the correct program raises
 // no alarm.
 func TestBinary(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes real time")
-	}
+	require.Long(t, "takes real time")
 	t.Parallel() // it mostly waits
 	const want = "kill-after create secrets default/web-key #1"
 	for name, alarms := range map[string]int{"faulty": 1, "correct": 0} {
@@ -182,9 +180,7 @@ func TestBinary(t *testing.T) {
 
 // A program is quiet only when the Pods of Jobs that end by themselves have ended.
 func TestJobsOfABinary(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes real time")
-	}
+	require.Long(t, "takes real time")
 	t.Parallel() // it mostly waits
 	s := binaryScenario(t, "correct")
 	s.Env = []testenv.Option{testenv.Workloads(), testenv.Nodes(controlplane.Simulated{})}
@@ -265,9 +261,7 @@ func TestReconcileError(t *testing.T) {
 
 // O3: an error that a reconciler of a program always returns after a kill is an alarm.
 func TestErrorOfABinaryThatPersists(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes real time")
-	}
+	require.Long(t, "takes real time")
 	t.Parallel() // it mostly waits
 	alarm, err := explore.ReplayBinary(t.Context(), binaryScenario(t, "fails"),
 		"kill-after create secrets default/web-key #1")
@@ -279,9 +273,7 @@ func TestErrorOfABinaryThatPersists(t *testing.T) {
 
 // The control plane calls the webhooks of a program, also after a kill.
 func TestWebhooksOfABinary(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes real time")
-	}
+	require.Long(t, "takes real time")
 	t.Parallel() // it mostly waits
 	s := binaryScenario(t, "hooked")
 	hooks := hookedScenario(t)
@@ -298,9 +290,7 @@ func TestWebhooksOfABinary(t *testing.T) {
 // A program gets the paths of its kubeconfig and of its certificates in arguments, variables, and
 // files that these name. Files that no process would read are refused.
 func TestFilesOfABinary(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes real time")
-	}
+	require.Long(t, "takes real time")
 	t.Parallel() // it mostly waits
 	scenario := func(args ...string) explore.Scenario {
 		s := binaryScenario(t, "configured")
@@ -342,9 +332,7 @@ func TestFilesOfABinary(t *testing.T) {
 
 // A program continues after its clock has jumped, and after its Pod has lost its Node.
 func TestActionsOnMachinesOfABinary(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes real time")
-	}
+	require.Long(t, "takes real time")
 	t.Parallel() // it mostly waits
 	s := binaryScenario(t, "pods")
 	s.Env = append(s.Env, testenv.Workloads(), testenv.Nodes(controlplane.Simulated{}))
@@ -372,9 +360,7 @@ func TestActionsOnMachinesOfABinary(t *testing.T) {
 
 // Programs that cannot be explored are refused, with the cause.
 func TestRefusedBinaries(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes real time")
-	}
+	require.Long(t, "takes real time")
 	t.Parallel() // it mostly waits
 	for name, want := range map[string]string{
 		"exits":    "the operator ended (O3): the process ended: exit status 1. The end of its output:\n  flag --size is required",

@@ -228,9 +228,7 @@ func TestHealthyPods(t *testing.T) {
 // F15: the Pods of a lost Node are evicted. An operator that replaces them raises no alarm; an
 // operator that does not watch them raises one.
 func TestLostNode(t *testing.T) {
-	if testing.Short() {
-		t.Skip("explores for several seconds")
-	}
+	require.Long(t, "explores for several seconds")
 	s := runsPods(true)
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Plans: 1})
 	if err != nil || report.Plans != 1 {
@@ -272,9 +270,7 @@ func TestLostNode(t *testing.T) {
 // F15: the Pods of a Node that does not respond are evicted, and end only when it responds again.
 // An operator that replaces them raises no alarm.
 func TestSilentNode(t *testing.T) {
-	if testing.Short() {
-		t.Skip("explores for several seconds")
-	}
+	require.Long(t, "explores for several seconds")
 	s := runsPods(true)
 	node := ""
 	s.Invariants = []explore.Invariant{{Name: "find the node", Kind: "Pod",
@@ -339,9 +335,7 @@ func TestPendingClaim(t *testing.T) {
 
 // Runs end early in states that were explored before. This does not cause missed or false alarms.
 func TestPruned(t *testing.T) {
-	if testing.Short() {
-		t.Skip("explores for several seconds")
-	}
+	require.Long(t, "explores for several seconds")
 	report, err := explore.Explore(t, twoSecretsScenario(true), explore.Options{For: time.Hour, Plans: 80,
 		Kinds: []explore.Kind{explore.KillBefore, explore.KillAfter, explore.Lose, explore.Hold, explore.Freeze}})
 	require.NoError(t, err)

@@ -14,9 +14,7 @@ import (
 // bug, and the namespace of its Pod. The environment of the explorer has precedence over these, and
 // explore.yaml over both. It also has arguments, before those of the command.
 func TestManagerVariables(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a program")
-	}
+	require.Long(t, "compiles a program")
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		"config/samples/web.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: web, labels: {web: x}}}",

@@ -192,9 +192,7 @@ func TestFindsPanicAfterFault(t *testing.T) {
 
 // An invariant in CEL is checked at every version, with the version before and the other objects.
 func TestRules(t *testing.T) {
-	if testing.Short() {
-		t.Skip("explores for several seconds")
-	}
+	require.Long(t, "explores for several seconds")
 	// The operator deletes the key before it creates the next one, if a write fails in between.
 	scenario := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result,
 		error) {

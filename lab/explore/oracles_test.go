@@ -139,9 +139,7 @@ func TestUnhealthy(t *testing.T) {
 
 // Plans also have faults at writes that the operator makes only after another fault.
 func TestPointsAfterFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("explores for several seconds")
-	}
+	require.Long(t, "explores for several seconds")
 	s := eachConfigMap(func(ctx context.Context, c client.Client, cm *corev1.ConfigMap) (operator.Result, error) {
 		err := createSecret(ctx, c, cm, "-key", "1")
 		if err == nil {

@@ -33,9 +33,7 @@ const (
 // builtProgram returns the file of the operator in testdata/program, which the first test builds.
 func builtProgram(t *testing.T, services calling) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("compiles a program")
-	}
+	require.Long(t, "compiles a program")
 	file, err := builds[services]()
 	require.NoError(t, err)
 	return file

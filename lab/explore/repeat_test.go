@@ -63,9 +63,7 @@ func deploys(exposed bool) explore.Scenario {
 
 // Equal plans give equal histories, byte for byte.
 func TestEqualPlansGiveEqualRuns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs each plan many times")
-	}
+	require.Long(t, "runs each plan many times")
 	n := runs(t)
 	for name, test := range map[string]struct {
 		scenario explore.Scenario
@@ -94,9 +92,7 @@ func TestEqualPlansGiveEqualRuns(t *testing.T) {
 // Runs leave no control planes in memory, although Kubernetes' scheduler, which runs in this
 // scenario, passes a channel to signal.Notify.
 func TestRunsLeaveNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs a plan many times")
-	}
+	require.Long(t, "runs a plan many times")
 	live := func() int {
 		runtime.GC()
 		runtime.GC()

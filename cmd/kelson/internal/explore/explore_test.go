@@ -21,9 +21,7 @@ import (
 
 // kelson explore runs a project in kubebuilder's layout, on controller-runtime, unchanged.
 func TestControllerRuntime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a project")
-	}
+	require.Long(t, "compiles a project")
 	var out bytes.Buffer
 	c := Command()
 	c.SetArgs([]string{"../../../../bench/explore/fleet", "--generate=false", "--for", "3s"})
@@ -38,9 +36,7 @@ func TestControllerRuntime(t *testing.T) {
 
 // The operator is compiled with the build tags of the project's program.
 func TestTags(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a project")
-	}
+	require.Long(t, "compiles a project")
 	dir := t.TempDir()
 	p := &project.Project{Dir: dir, Main: filepath.Join(dir, "cmd"), Tags: "shop"}
 	require.NoError(t, os.Mkdir(p.Main, 0o700))
@@ -100,9 +96,7 @@ func runExplore(t *testing.T, args ...string) (out, errOut string, err error) {
 // as a process instead. The error has the cause and names --process, unless the project itself does
 // not compile.
 func TestNotInVirtualTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles programs")
-	}
+	require.Long(t, "compiles programs")
 	for name, test := range map[string]struct{ main, want, next string }{
 		"only without the agent": {"func main() {}\n\nfunc kelsonOriginal_main() {}\n", "kelsonOriginal_main redeclared", inRealTime},
 		"does not compile":       {"func main() { missing() }\n", "cmd/main.go:3:15: undefined: missing", ""},
@@ -123,9 +117,7 @@ func TestNotInVirtualTime(t *testing.T) {
 // explore.yaml describes services, other operators and the former version. Plans with faults of
 // these run by the command, and the operator whose bug they show is named.
 func TestServicesAndOthers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles programs")
-	}
+	require.Long(t, "compiles programs")
 	source, err := os.ReadFile("../../../../lab/explore/testdata/program/main.go")
 	require.NoError(t, err)
 	_, main, _ := strings.Cut(string(source), "\npackage main\n")
@@ -221,9 +213,7 @@ func TestWarnings(t *testing.T) {
 
 // With --process, the program of the same project runs unchanged, as a process.
 func TestProcess(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a project")
-	}
+	require.Long(t, "compiles a project")
 	var out, errOut bytes.Buffer
 	c := Command()
 	c.SetArgs([]string{"../../../../bench/explore/fleet", "--generate=false", "--process", "--for", "5s", "--output",

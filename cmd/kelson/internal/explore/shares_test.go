@@ -32,9 +32,7 @@ func TestMain(m *testing.M) {
 // An exploration in several processes runs the same plans with one fault as one in a single
 // process, and reports the same, in the same order. Each warning is printed once.
 func TestShares(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a program")
-	}
+	require.Long(t, "compiles a program")
 	dir := faultyProgram(t)
 	type found struct {
 		Plans, OneFault, Skipped, Left, Points, States int
