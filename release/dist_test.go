@@ -17,6 +17,9 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 )
 
 // dist returns the folder of the release to test.
@@ -54,9 +57,7 @@ func printed(t *testing.T, name string, args ...string) string {
 func TestReleaseChecksums(t *testing.T) {
 	dir := dist(t)
 	sums, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	listed := map[string]string{}
 	for line := range strings.Lines(string(sums)) {
 		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
@@ -97,14 +98,10 @@ func TestReleaseArchive(t *testing.T) {
 		t.Errorf("manual page of serve: %v\n%.2000s", err, page)
 	}
 	table, err := os.ReadFile(filepath.Join(dir, "licenses", "licenses.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bill, err := os.ReadFile(filepath.Join(dist(t),
 		fmt.Sprintf("kelson-%s-%s.spdx.json", runtime.GOOS, runtime.GOARCH)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var document struct {
 		Packages []struct{ Name, VersionInfo, LicenseDeclared string }
 	}
@@ -135,9 +132,7 @@ func TestReleaseDebianPackage(t *testing.T) {
 		t.Fatalf("%v, %v", names, err)
 	}
 	about := printed(t, "dpkg-deb", "--info", names[0])
-	if !strings.Contains(about, "Package: kelson\n") {
-		t.Error(about)
-	}
+	assert.Contains(t, about, "Package: kelson\n")
 	dir := t.TempDir()
 	printed(t, "dpkg-deb", "--extract", names[0], dir)
 	for _, name := range []string{"usr/bin/kelson", "usr/bin/kubectl-kelson"} {
@@ -156,9 +151,7 @@ func TestReleaseDebianPackage(t *testing.T) {
 // The Krew manifest has the archives with their checksums.
 func TestReleaseKrewManifest(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(dist(t), "kelson.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var manifest struct {
 		Spec struct {
 			Platforms []struct{ URI, SHA256 string }
@@ -212,9 +205,7 @@ func TestReleaseAction(t *testing.T) {
 	inputs := map[string]string{"version": "v0.1.0", "url": server.URL, "kubernetes": "1.35"}
 
 	got, out, err := runAction(t, inputs, runner)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	require.NoErrorf(t, err, "\n%s", out)
 	if got["KELSON_EMULATED_VERSION"] != "1.35" || got["KUBEBUILDER_ASSETS"] == "" || got["PATH"] == "" {
 		t.Errorf("the action sets %v", got)
 	}
@@ -244,9 +235,7 @@ var expression = regexp.MustCompile(`\$\{\{ (\S+) \}\}`)
 func runAction(t *testing.T, inputs, runner map[string]string) (env map[string]string, output string, err error) {
 	t.Helper()
 	data, err := os.ReadFile("../action.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var action struct {
 		Inputs map[string]struct{ Default string }
 		Runs   struct {
@@ -256,17 +245,13 @@ func runAction(t *testing.T, inputs, runner map[string]string) (env map[string]s
 			}
 		}
 	}
-	if err := yaml.UnmarshalStrict(data, &struct {
+	require.NoError(t, yaml.UnmarshalStrict(data, &struct {
 		Name, Description string
 		Branding          any
 		Inputs, Outputs   any
 		Runs              any
-	}{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(data, &action); err != nil {
-		t.Fatal(err)
-	}
+	}{}))
+	require.NoError(t, yaml.Unmarshal(data, &action))
 	values := map[string]string{}
 	for name, input := range action.Inputs {
 		values["inputs."+name] = input.Default
@@ -316,9 +301,7 @@ func assignments(t *testing.T, name string) map[string]string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string]string{}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	all := map[string]string{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {

@@ -8,6 +8,7 @@ require (
 	github.com/goreleaser/nfpm/v2 v2.43.4
 	golang.org/x/mod v0.41.0
 	kelson.dev v0.0.0
+	kelson.dev/internal v0.0.0
 	sigs.k8s.io/yaml v1.6.0
 )
 

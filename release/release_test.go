@@ -17,6 +17,8 @@ import (
 	"golang.org/x/mod/module"
 	modzip "golang.org/x/mod/zip"
 
+	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/image"
 )
 
@@ -44,12 +46,8 @@ func repository(t *testing.T, files map[string]string) (dir string, git func(arg
 
 func write(t *testing.T, name, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	require.NoError(t, os.WriteFile(name, []byte(content), 0o644))
 }
 
 // The version is the commit's tag, or a pseudo-version after the newest tag; files that are not
@@ -60,9 +58,7 @@ func TestExport(t *testing.T) {
 		return export(t.Context(), dir, filepath.Join(t.TempDir(), "source"), version)
 	}
 	s, err := exported("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if want := "v0.0.0-20261124000203-" + s.commit[:12]; s.version != want || s.uncommitted != 0 ||
 		s.at.Format(time.RFC3339) != "2026-11-24T00:02:03Z" {
 		t.Errorf("version %s at %s, want %s", s.version, s.at, want)
@@ -105,32 +101,18 @@ func TestModules(t *testing.T) {
 
 	dir, _ := repository(t, map[string]string{"go.mod": mod, "a.go": "package a",
 		"operator/go.mod": "module kelson.dev/operator", "operator/b.go": "package b", "testdata/c.txt": "c"})
-	if err := os.Symlink("a.go", filepath.Join(dir, "link.go")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(dir, ".git")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink("a.go", filepath.Join(dir, "link.go")))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, ".git")))
 	files, err := moduleFiles(dir, got, []byte("the license"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	name := filepath.Join(t.TempDir(), "m.zip")
 	out, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	v := module.Version{Path: "kelson.dev", Version: "v1.2.3"}
-	if err := modzip.Create(out, v, files); err != nil {
-		t.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, modzip.Create(out, v, files))
+	require.NoError(t, out.Close())
 	unpacked := filepath.Join(t.TempDir(), "m")
-	if err := modzip.Unzip(unpacked, v, name); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, modzip.Unzip(unpacked, v, name))
 	var names []string
 	for _, entry := range []string{"LICENSE", "a.go", "go.mod", "link.go", "operator/b.go", "testdata/c.txt"} {
 		if _, err := os.Stat(filepath.Join(unpacked, entry)); err == nil {
@@ -154,9 +136,7 @@ func TestArchives(t *testing.T) {
 		var contents [2][]byte
 		for i := range contents {
 			name := filepath.Join(t.TempDir(), "archive")
-			if err := write(name, at, files); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, write(name, at, files))
 			var err error
 			if contents[i], err = os.ReadFile(name); err != nil {
 				t.Fatal(err)
@@ -172,9 +152,7 @@ func TestArchives(t *testing.T) {
 			continue
 		}
 		packed, err := gzip.NewReader(bytes.NewReader(contents[0]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r := tar.NewReader(packed)
 		h, err := r.Next()
 		if err != nil || h.Name != "kelson" || h.Mode != 0o755 || !h.ModTime.Equal(at) || h.Uid != 0 {
@@ -190,13 +168,9 @@ func TestArchives(t *testing.T) {
 // elsewhere.
 func TestLicenses(t *testing.T) {
 	namer, err := newNamer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	apache, err := os.ReadFile("../LICENSE")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "LICENSE"), string(apache))
 	write(t, filepath.Join(dir, "third_party", "forked", "COPYING.md"), "the terms of another project")
@@ -204,16 +178,10 @@ func TestLicenses(t *testing.T) {
 	write(t, filepath.Join(dir, "license.go"), "package license")
 	write(t, filepath.Join(dir, "LICENSE.docs"), "for the documentation")
 	m := &licensed{path: "example.com/m"}
-	if err := m.read(dir, filepath.Join(dir, "third_party", "forked", "json"),
-		map[string]bool{filepath.Join(dir, "third_party", "forked", "json"): true}); err != nil {
-		t.Fatal(err)
-	}
-	if len(m.texts) != 0 {
-		t.Error("read a folder that was seen")
-	}
-	if err := m.read(dir, filepath.Join(dir, "third_party", "forked"), map[string]bool{}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.read(dir, filepath.Join(dir, "third_party", "forked", "json"),
+		map[string]bool{filepath.Join(dir, "third_party", "forked", "json"): true}))
+	assert.Equalf(t, len(m.texts), 0, "read a folder that was seen")
+	require.NoError(t, m.read(dir, filepath.Join(dir, "third_party", "forked"), map[string]bool{}))
 	var names []string
 	for _, text := range m.texts {
 		names = append(names, text.name)
@@ -222,12 +190,8 @@ func TestLicenses(t *testing.T) {
 	if strings.Join(names, " ") != "licenses/example.com/m/LICENSE licenses/example.com/m/third_party/forked/COPYING.md" {
 		t.Errorf("found %v", names)
 	}
-	if got := namer.names(apache); !slices.Equal(got, []string{"Apache-2.0"}) {
-		t.Errorf("the license of this repository is %v", got)
-	}
-	if got := namer.names([]byte("the terms of another project")); len(got) != 0 {
-		t.Errorf("a text without a license is %v", got)
-	}
+	assert.Slicef(t, namer.names(apache), []string{"Apache-2.0"}, "the license of this repository")
+	assert.Lenf(t, namer.names([]byte("the terms of another project")), 0, "a text without a license")
 }
 
 func TestPlatforms(t *testing.T) {
@@ -251,9 +215,7 @@ func TestFormula(t *testing.T) {
 	}{about{Version: "v1.2.3", Number: "1.2.3", URL: "https://example.com/v1.2.3",
 		Sums: map[string]string{"darwin-arm64": "abc"}}, true, false}
 	text, err := execute(formula, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, want := range []string{`version "1.2.3"`,
 		"on_macos do\n    on_arm do\n      url \"https://example.com/v1.2.3/kelson-darwin-arm64.tar.gz\"\n      sha256 \"abc\"\n    end\n  end\n"} {
 		if !strings.Contains(string(text), want) {
