@@ -20,6 +20,7 @@ package delegated
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -110,16 +111,12 @@ func New(ctx context.Context, cfg Config) (*Delegation, error) {
 		return nil, fmt.Errorf("create client of the cluster: %w", err)
 	}
 	for _, ttl := range []*time.Duration{&cfg.TokenTTL, &cfg.AllowedTTL, &cfg.DeniedTTL} {
-		if *ttl == 0 {
-			*ttl = 10 * time.Second
-		}
+		*ttl = cmp.Or(*ttl, 10*time.Second)
 	}
 	if cfg.OpenPaths == nil {
 		cfg.OpenPaths = []string{"/healthz", "/livez", "/readyz", "/healthz/*", "/livez/*", "/readyz/*"}
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	d := &Delegation{Objects: cfg.Objects, Client: cfg.Cluster, client: client, exists: map[string]time.Time{}}
 	if d.Objects == nil {
 		if d.Objects, err = store.Open(store.Config{}); err != nil {

@@ -1,6 +1,7 @@
 package filters
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -25,12 +26,8 @@ const small = 1 << 20
 
 // limits returns the limits for bodies that arrive and for bodies that are decoded.
 func (b Bodies) limits() (arriving, decoding Bodies) {
-	if b.Total == 0 {
-		b.Total = defaultBodies
-	}
-	if b.PerUser == 0 {
-		b.PerUser = b.Total / 4
-	}
+	b.Total = cmp.Or(b.Total, defaultBodies)
+	b.PerUser = cmp.Or(b.PerUser, b.Total/4)
 	return Bodies{Total: b.Total / 2, PerUser: b.PerUser / 2}, b
 }
 

@@ -1,6 +1,7 @@
 package filters
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -107,18 +108,10 @@ type Chain struct {
 
 // New builds the pipeline, ready to serve.
 func New(cfg Config) *Chain {
-	if cfg.Timeout == 0 {
-		cfg.Timeout = time.Minute
-	}
-	if cfg.Stall == 0 {
-		cfg.Stall = defaultStall
-	}
-	if cfg.MaxBody == 0 {
-		cfg.MaxBody = defaultMaxBody
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, time.Minute)
+	cfg.Stall = cmp.Or(cfg.Stall, defaultStall)
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, defaultMaxBody)
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	c := &Chain{cfg: cfg, estimating: turn.New(turn.Processors)}
 	c.metrics = c.newMetrics(cfg.Metrics)
 	c.reading.bound(cfg.MaxInFlight, defaultMaxReading)

@@ -1,6 +1,7 @@
 package filters
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"sync"
@@ -32,9 +33,7 @@ type seats struct {
 }
 
 func (s *seats) bound(limit, otherwise int) {
-	if limit == 0 {
-		limit = otherwise
-	}
+	limit = cmp.Or(limit, otherwise)
 	s.limit = int64(limit)
 }
 
@@ -57,9 +56,7 @@ type seatsByUser struct {
 }
 
 func (s *seatsByUser) bound(limit, otherwise int) {
-	if limit == 0 {
-		limit = otherwise
-	}
+	limit = cmp.Or(limit, otherwise)
 	s.limit, s.taken = limit, map[string]int{}
 }
 

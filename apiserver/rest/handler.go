@@ -76,9 +76,7 @@ func New(cfg Config) *Handler {
 		watchTimeout: cmp.Or(cfg.WatchTimeout, defaultWatchTimeout),
 		noFastPaths:  cfg.NoFastPaths,
 	}
-	if h.maxBody == 0 {
-		h.maxBody = 3 << 20
-	}
+	h.maxBody = cmp.Or(h.maxBody, 3<<20)
 	return h
 }
 

@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -49,12 +50,8 @@ type services struct {
 
 func newServices(k *kinds) (*services, error) {
 	ipRange, portRange := k.cfg.ServiceRange, k.cfg.NodePorts
-	if ipRange == "" {
-		ipRange = DefaultServiceRange
-	}
-	if portRange == "" {
-		portRange = DefaultNodePorts
-	}
+	ipRange = cmp.Or(ipRange, DefaultServiceRange)
+	portRange = cmp.Or(portRange, DefaultNodePorts)
 	ranges, err := parseRanges(ipRange)
 	if err != nil {
 		return nil, err

@@ -34,9 +34,7 @@ type Config struct {
 
 // Resources returns the kinds PodMetrics and NodeMetrics.
 func Resources(cfg Config) []*resource.Resource {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	m := &meter{cfg: cfg, processes: &processes{}}
 	return []*resource.Resource{
 		kind[v1beta1.PodMetrics]("pods", "PodMetrics", true, m.pods),

@@ -119,9 +119,7 @@ type segment struct {
 // NewRetainer returns a Retainer that keeps a history in a directory, which it creates if
 // necessary. It reads and writes nothing before the store loads its Backend.
 func NewRetainer(dir string, cfg RetainerConfig) *Retainer {
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	r := &Retainer{dir: dir, cfg: cfg, ended: true, names: names{describe: cfg.Describe, custom: map[string]Resource{}},
 		wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
 	r.space.L = &r.mu

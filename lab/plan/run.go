@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,12 +68,8 @@ var ErrEnded = errors.New("the operator ended")
 
 // Run runs an operator on a copy of a state until it is quiet.
 func Run(ctx context.Context, state *State, cfg Config) (*Plan, error) {
-	if cfg.Quiet == 0 {
-		cfg.Quiet = DefaultQuiet
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = DefaultTimeout
-	}
+	cfg.Quiet = cmp.Or(cfg.Quiet, DefaultQuiet)
+	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	hooks := &hooks{}

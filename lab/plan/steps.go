@@ -241,9 +241,7 @@ func flat(changes []history.Change) (all []history.Change) {
 			continue
 		}
 		text := c.To
-		if text == "" {
-			text = c.From
-		}
+		text = cmp.Or(text, c.From)
 		var v any
 		d := json.NewDecoder(strings.NewReader(text))
 		d.UseNumber()

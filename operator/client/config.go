@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,14 +145,10 @@ func New(cfg Config) (Client, error) {
 	if c.scheme == nil {
 		c.scheme = newScheme()
 	}
-	if c.owner == "" {
-		c.owner = DefaultFieldOwner
-	}
+	c.owner = cmp.Or(c.owner, DefaultFieldOwner)
 	if c.warnings == nil {
 		log := cfg.Log
-		if log == nil {
-			log = slog.Default()
-		}
+		log = cmp.Or(log, slog.Default())
 		c.warnings = (&onceLogger{log: log}).warn
 	}
 	if c.mapper == nil {

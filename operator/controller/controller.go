@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,15 +104,9 @@ func New(cfg Config) (*Controller, error) {
 	if cfg.Concurrency < 0 || cfg.ReconcileTimeout < 0 {
 		return nil, fmt.Errorf("new controller: Config.Concurrency (%d) and Config.ReconcileTimeout (%v) must not be negative", cfg.Concurrency, cfg.ReconcileTimeout)
 	}
-	if cfg.Concurrency == 0 {
-		cfg.Concurrency = 1
-	}
-	if cfg.SyncTimeout == 0 {
-		cfg.SyncTimeout = 2 * time.Minute
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
+	cfg.Concurrency = cmp.Or(cfg.Concurrency, 1)
+	cfg.SyncTimeout = cmp.Or(cfg.SyncTimeout, 2*time.Minute)
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	cfg.Log = cfg.Log.With("controller", cfg.Name)
 	if cfg.Metrics == nil {
 		cfg.Metrics = noMetrics{}

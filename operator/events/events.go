@@ -38,6 +38,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -82,15 +83,9 @@ type Broadcaster struct {
 
 // New returns a broadcaster. It writes nothing before Run.
 func New(cfg Config) *Broadcaster {
-	if cfg.Buffer == 0 {
-		cfg.Buffer = 1000
-	}
-	if cfg.FlushTimeout == 0 {
-		cfg.FlushTimeout = 5 * time.Second
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Buffer = cmp.Or(cfg.Buffer, 1000)
+	cfg.FlushTimeout = cmp.Or(cfg.FlushTimeout, 5*time.Second)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Sinks == nil {
 		cfg.Sinks = []Sink{ToServer(cfg.Client)}
 	}

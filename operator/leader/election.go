@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -74,24 +75,16 @@ func New(cfg Config) (*Election, error) {
 	if cfg.Identity == "" {
 		cfg.Identity = NewIdentity()
 	}
-	if cfg.Duration == 0 {
-		cfg.Duration = 15 * time.Second
-	}
+	cfg.Duration = cmp.Or(cfg.Duration, 15*time.Second)
 	cfg.Duration = cfg.Duration.Truncate(time.Second)
-	if cfg.RenewDeadline == 0 {
-		cfg.RenewDeadline = cfg.Duration * 2 / 3
-	}
-	if cfg.RetryPeriod == 0 {
-		cfg.RetryPeriod = cfg.RenewDeadline / 5
-	}
+	cfg.RenewDeadline = cmp.Or(cfg.RenewDeadline, cfg.Duration*2/3)
+	cfg.RetryPeriod = cmp.Or(cfg.RetryPeriod, cfg.RenewDeadline/5)
 	if cfg.Duration < time.Second || cfg.RenewDeadline >= cfg.Duration || cfg.RetryPeriod >= cfg.RenewDeadline ||
 		cfg.RetryPeriod <= 0 {
 		return nil, fmt.Errorf("new election: want 0 < RetryPeriod (%v) < RenewDeadline (%v) < Duration (%v), and Duration of at least a second",
 			cfg.RetryPeriod, cfg.RenewDeadline, cfg.Duration)
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	cfg.Log = cfg.Log.With("lease", cfg.Lease.String())
 	return &Election{cfg: cfg}, nil
 }

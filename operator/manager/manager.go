@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -83,12 +84,8 @@ type Manager struct {
 
 // New returns a manager. It does not contact the server or listen before Run.
 func New(cfg Config) (*Manager, error) {
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
-	if cfg.GracePeriod == 0 {
-		cfg.GracePeriod = 30 * time.Second
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	cfg.GracePeriod = cmp.Or(cfg.GracePeriod, 30*time.Second)
 	m := &Manager{cfg: cfg, metrics: newMetrics(), clusters: map[string]*Cluster{}, elected: make(chan struct{})}
 	m.objectClusters.init()
 	own, err := m.newCluster("", cfg.REST, cfg.Client)
@@ -177,15 +174,9 @@ func (m *Manager) AddController(cfg controller.Config) error {
 // NewController is AddController and returns the controller, to which sources can be added at any
 // time. The name must be unique in the manager: metrics, traces and default finalizers contain it.
 func (m *Manager) NewController(cfg controller.Config) (*controller.Controller, error) {
-	if cfg.Log == nil {
-		cfg.Log = m.cfg.Log
-	}
-	if cfg.Tracer == nil {
-		cfg.Tracer = m.tracer
-	}
-	if cfg.GracePeriod == 0 {
-		cfg.GracePeriod = m.cfg.GracePeriod
-	}
+	cfg.Log = cmp.Or(cfg.Log, m.cfg.Log)
+	cfg.Tracer = cmp.Or(cfg.Tracer, m.tracer)
+	cfg.GracePeriod = cmp.Or(cfg.GracePeriod, m.cfg.GracePeriod)
 	if cfg.Metrics == nil {
 		cfg.Metrics = m.metrics.controller(cfg.Name)
 	}

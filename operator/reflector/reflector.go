@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -116,12 +117,8 @@ type Reflector[T metav1.Object] struct {
 
 // New returns a reflector.
 func New[T metav1.Object](cfg Config[T]) *Reflector[T] {
-	if cfg.PageSize == 0 {
-		cfg.PageSize = 500
-	}
-	if cfg.WatchTimeout == 0 {
-		cfg.WatchTimeout = 5 * time.Minute
-	}
+	cfg.PageSize = cmp.Or(cfg.PageSize, 500)
+	cfg.WatchTimeout = cmp.Or(cfg.WatchTimeout, 5*time.Minute)
 	return &Reflector[T]{cfg: cfg, machine: Machine[T]{Stream: !cfg.Pages, PageSize: cfg.PageSize}}
 }
 

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -48,12 +49,8 @@ type Authority struct {
 
 // NewAuthority returns an authority. It issues certificates when it runs.
 func NewAuthority(cfg AuthorityConfig) *Authority {
-	if cfg.Life == 0 {
-		cfg.Life = 90 * 24 * time.Hour
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
+	cfg.Life = cmp.Or(cfg.Life, 90*24*time.Hour)
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	return &Authority{cfg: cfg, changed: make(chan struct{}), ready: make(chan struct{})}
 }
 

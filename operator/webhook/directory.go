@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"os"
@@ -36,12 +37,8 @@ func DefaultDirectory() string {
 // NewDirectory reads the certificate in certName and its key in keyName; tls.crt and tls.key if
 // these are empty.
 func NewDirectory(dir, certName, keyName string) (*Directory, error) {
-	if certName == "" {
-		certName = certKey
-	}
-	if keyName == "" {
-		keyName = keyKey
-	}
+	certName = cmp.Or(certName, certKey)
+	keyName = cmp.Or(keyName, keyKey)
 	d := &Directory{certFile: filepath.Join(dir, certName), keyFile: filepath.Join(dir, keyName)}
 	if _, err := d.GetCertificate(nil); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -52,12 +53,8 @@ type Server struct {
 
 // NewServer returns a server. It does nothing before Listen or Run.
 func NewServer(cfg Config) *Server {
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
-	if cfg.Address == "" {
-		cfg.Address = ":9443"
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	cfg.Address = cmp.Or(cfg.Address, ":9443")
 	return &Server{cfg: cfg, mux: http.NewServeMux(), listening: make(chan struct{})}
 }
 

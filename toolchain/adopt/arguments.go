@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -176,9 +177,7 @@ func (a *Arguments) generator(m *marker.Marker) {
 	a.Generators = append(a.Generators, m.Name)
 	set := toolchain.Settings{HeaderFile: m.String("headerFile"), Year: m.String("year"),
 		RoleName: m.String("roleName"), FileName: m.String("fileName")}
-	if set.HeaderFile == "" {
-		set.HeaderFile = "-"
-	}
+	set.HeaderFile = cmp.Or(set.HeaderFile, "-")
 	a.Settings[m.Name] = set
 	if m.Name != "crd" {
 		return
@@ -208,17 +207,13 @@ func (a *Arguments) otherOutputs(byDefault string, outputs map[string]string) {
 // output sets a generator's folder from the default output and its own.
 func (a *Arguments) output(generator, byDefault, own string) {
 	to := own
-	if to == "" {
-		to = byDefault
-	}
+	to = cmp.Or(to, byDefault)
 	switch {
 	case to == "stdout" || to == "none":
 		a.Skipped = append(a.Skipped, "output:"+generator+":"+to)
 		a.Generators = slices.DeleteFunc(a.Generators, func(g string) bool { return g == generator })
 	case slices.Contains(manifestGenerators, generator):
-		if to == "" {
-			to = "config/" + generator
-		}
+		to = cmp.Or(to, "config/"+generator)
 		set := a.Settings[generator]
 		set.Output = filepath.ToSlash(to)
 		a.Settings[generator] = set

@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -99,9 +100,7 @@ func (b *binding) uniqueSubjects() iter.Seq2[int, subject] {
 				at.group = true
 			case rbacv1.ServiceAccountKind:
 				accountNamespace := s.Namespace
-				if accountNamespace == "" {
-					accountNamespace = b.key.Namespace
-				}
+				accountNamespace = cmp.Or(accountNamespace, b.key.Namespace)
 				if accountNamespace == "" {
 					continue
 				}
@@ -130,9 +129,7 @@ func (b *binding) describe(at int) string {
 	who := s.Name
 	if s.Kind == rbacv1.ServiceAccountKind {
 		accountNamespace := s.Namespace
-		if accountNamespace == "" {
-			accountNamespace = b.key.Namespace
-		}
+		accountNamespace = cmp.Or(accountNamespace, b.key.Namespace)
 		who += "/" + accountNamespace
 	}
 	return fmt.Sprintf("%s %q of %s %q to %s %q", kind, name, b.ref.Kind, b.ref.Name, s.Kind, who)

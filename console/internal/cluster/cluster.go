@@ -6,6 +6,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -162,17 +163,13 @@ func (c *Cluster) Do(ctx context.Context, r Request) (*http.Response, error) {
 		return nil, err
 	}
 	method := r.Method
-	if method == "" {
-		method = http.MethodGet
-	}
+	method = cmp.Or(method, http.MethodGet)
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), r.Body)
 	if err != nil {
 		return nil, err
 	}
 	accept := r.Accept
-	if accept == "" {
-		accept = JSON
-	}
+	accept = cmp.Or(accept, JSON)
 	req.Header.Set("Accept", accept)
 	if r.ContentType != "" {
 		req.Header.Set("Content-Type", r.ContentType)

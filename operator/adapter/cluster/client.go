@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,14 +32,10 @@ func NewClient(config *rest.Config, o crclient.Options, tracer *trace.Tracer) (c
 	}
 	ownCache, _ := c.cache.(*Cache)
 	if ownCache != nil {
-		if o.Scheme == nil {
-			o.Scheme = ownCache.scheme
-		}
+		o.Scheme = cmp.Or(o.Scheme, ownCache.scheme)
 		c.wrapped.c = tracer.LiveClient(writer{ownCache.live, ownCache})
 	} else {
-		if o.Scheme == nil {
-			o.Scheme = scheme.Scheme
-		}
+		o.Scheme = cmp.Or(o.Scheme, scheme.Scheme)
 		if o.Mapper == nil {
 			var err error
 			if o.Mapper, err = newMapper(config, o.HTTPClient); err != nil {

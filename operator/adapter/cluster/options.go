@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -172,12 +173,8 @@ func withDefaults(c, from cache.Config) cache.Config {
 	if c.Transform == nil {
 		c.Transform = from.Transform
 	}
-	if c.UnsafeDisableDeepCopy == nil {
-		c.UnsafeDisableDeepCopy = from.UnsafeDisableDeepCopy
-	}
-	if c.SyncPeriod == nil {
-		c.SyncPeriod = from.SyncPeriod
-	}
+	c.UnsafeDisableDeepCopy = cmp.Or(c.UnsafeDisableDeepCopy, from.UnsafeDisableDeepCopy)
+	c.SyncPeriod = cmp.Or(c.SyncPeriod, from.SyncPeriod)
 	return c
 }
 

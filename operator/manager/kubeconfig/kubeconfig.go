@@ -71,12 +71,8 @@ func FromSecrets(cfg Config) manager.Provider {
 	if cfg.Namespace == "" {
 		cfg.Namespace = manager.InClusterNamespace()
 	}
-	if cfg.Label == "" {
-		cfg.Label = DefaultLabel
-	}
-	if cfg.Key == "" {
-		cfg.Key = DefaultKey
-	}
+	cfg.Label = cmp.Or(cfg.Label, DefaultLabel)
+	cfg.Key = cmp.Or(cfg.Key, DefaultKey)
 	return &provider{cfg: cfg, engaged: map[string][]byte{}}
 }
 

@@ -7,6 +7,7 @@
 package webhook
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -167,12 +168,8 @@ func target(m *marker.Marker, path, url string) admissionv1.WebhookClientConfig 
 	}
 	s := &admissionv1.ServiceReference{Name: m.String("serviceName"), Namespace: m.String("serviceNamespace"),
 		Path: &path}
-	if s.Name == "" {
-		s.Name = "webhook-service"
-	}
-	if s.Namespace == "" {
-		s.Namespace = "system"
-	}
+	s.Name = cmp.Or(s.Name, "webhook-service")
+	s.Namespace = cmp.Or(s.Namespace, "system")
 	if m.Has("servicePort") {
 		s.Port = new(int32(m.Int("servicePort")))
 	}

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -74,7 +75,7 @@ func (c *chart) describe(files Files, o Operator, manager *manifests.Manager) (e
 	_, tag, _ := splitImage(manager.Image)
 	files["Chart.yaml"] = []byte(fmt.Sprintf(
 		"apiVersion: v2\nname: %s\ndescription: The %s %s\ntype: application\nversion: %s\nappVersion: %q\n",
-		o.Name, what, o.Name, o.Version, or(tag, o.Version)))
+		o.Name, what, o.Name, o.Version, cmp.Or(tag, o.Version)))
 	files["templates/NOTES.txt"] = []byte(fmt.Sprintf(
 		"%s runs in namespace {{ .Release.Namespace }}:\n\n  kubectl -n {{ .Release.Namespace }} %s\n", o.Name, see))
 	if files["values.yaml"], err = encode(c.values); err != nil {
@@ -295,13 +296,6 @@ func splitImage(image string) (repository, tag, digest string) {
 		return repository[:at], repository[at+1:], ""
 	}
 	return repository, "", digest
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // serviceMonitor returns the ServiceMonitor of the operator's metrics for the Prometheus Operator.

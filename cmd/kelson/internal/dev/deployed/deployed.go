@@ -246,9 +246,7 @@ func (m *Manifests) namespaces() {
 		obj.SetName(name)
 		m.Objects = append(manifests.Objects{obj}, m.Objects...)
 	}
-	if m.Manager.Namespace == "" {
-		m.Manager.Namespace = "default"
-	}
+	m.Manager.Namespace = cmp.Or(m.Manager.Namespace, "default")
 	add(m.Manager.Namespace)
 	for _, obj := range m.Objects {
 		add(obj.GetNamespace())
