@@ -12,7 +12,9 @@ import (
 
 	"kelson.dev/toolchain/gen/crd"
 	"kelson.dev/toolchain/gen/deepcopy"
+	"kelson.dev/toolchain/gen/lifecycle"
 	"kelson.dev/toolchain/gen/rbac"
+	"kelson.dev/toolchain/gen/register"
 	"kelson.dev/toolchain/gen/source"
 	"kelson.dev/toolchain/gen/webhook"
 	"kelson.dev/toolchain/loader"
@@ -40,12 +42,13 @@ func (g Generator) ForServers() bool { return slices.Contains(forServers, g.Name
 func Generators() []Generator {
 	return []Generator{
 		{"object", "zz_generated.deepcopy.go", "DeepCopy, DeepCopyInto and DeepCopyObject methods.", true,
-			(*run).object},
+			perPackage(deepcopy.FileName, deepcopy.Generate)},
 		{"crd", "config/crd/GROUP_PLURAL.yaml", "CustomResourceDefinitions, one file for each kind.", true,
 			(*run).definitions},
 		{"rbac", "config/rbac/role.yaml", "ClusterRoles and Roles.", true, (*run).roles},
 		{"webhook", "config/webhook/manifests.yaml", "Configurations of admission webhooks.", true, (*run).webhooks},
-		{"register", "zz_generated.register.go", "SchemeGroupVersion and AddToScheme.", false, (*run).registration},
+		{"register", "zz_generated.register.go", "SchemeGroupVersion and AddToScheme.", false,
+			perPackage(register.FileName, register.Generate)},
 		{"defaults", "zz_generated.defaults.go",
 			"Defaulting functions, from +default markers and SetDefaults_ functions.", false, (*run).defaulting},
 		{"conversion", "zz_generated.conversion.go and its test",
@@ -55,7 +58,8 @@ func Generators() []Generator {
 		{"validation", "zz_generated.validation.go", "Validation functions, from +k8s: markers.", false,
 			(*run).validations},
 		{"lifecycle", "zz_generated.prerelease-lifecycle.go",
-			"Methods with the releases that introduce, deprecate and remove a kind.", false, (*run).lifecycles},
+			"Methods with the releases that introduce, deprecate and remove a kind.", false,
+			perPackage(lifecycle.FileName, lifecycle.Generate)},
 		{"schema", "zz_generated.schema.go", "Descriptions of types and fields, and how lists merge, for custom API servers.", false, (*run).schemas},
 		{"applyconfiguration", "OUTPUT/applyconfiguration",
 			"Apply configurations: types with optional fields, With and Extract functions.", false,
@@ -167,10 +171,13 @@ func (r *run) file(p *model.Package, name string, src []byte, err error) {
 	}
 }
 
-func (r *run) object() {
-	for _, p := range r.packages() {
-		src, err := deepcopy.Generate(p, r.header)
-		r.file(p, deepcopy.FileName, src, err)
+// perPackage returns a generator that writes one file for each package.
+func perPackage(name string, generate func(p *model.Package, header string) ([]byte, error)) func(*run) {
+	return func(r *run) {
+		for _, p := range r.packages() {
+			src, err := generate(p, r.header)
+			r.file(p, name, src, err)
+		}
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"kelson.dev/toolchain/gen/defaults"
 	"kelson.dev/toolchain/gen/docs"
 	"kelson.dev/toolchain/gen/informer"
-	"kelson.dev/toolchain/gen/lifecycle"
 	"kelson.dev/toolchain/gen/lister"
 	"kelson.dev/toolchain/gen/openapi"
 	"kelson.dev/toolchain/gen/protobuf"
@@ -27,13 +26,6 @@ import (
 
 // defaultOutput is the directory of generated client packages, relative to the project's directory.
 const defaultOutput = "pkg/generated"
-
-func (r *run) registration() {
-	for _, p := range r.packages() {
-		src, err := register.Generate(p, r.header)
-		r.file(p, register.FileName, src, err)
-	}
-}
 
 // registered reports whether the registration of a package is generated, in this run or earlier,
 // perhaps by register-gen. The loader does not read generated files.
@@ -90,13 +82,6 @@ func (r *run) validations() {
 		src, err := validation.Generate(validation.Config{API: r.api, Package: p, Header: r.header,
 			Generated: generated})
 		r.file(p, validation.FileName, src, err)
-	}
-}
-
-func (r *run) lifecycles() {
-	for _, p := range r.packages() {
-		src, err := lifecycle.Generate(p, r.header)
-		r.file(p, lifecycle.FileName, src, err)
 	}
 }
 
@@ -200,10 +185,7 @@ func (r *run) definitionsOfOpenAPI() {
 			r.add([]client.File{{Name: path + "/" + openapi.FileName, Content: src}})
 		}
 	}
-	for _, p := range r.packages() {
-		src, err := openapi.ModelNames(p, r.header)
-		r.file(p, openapi.ModelFileName, src, err)
-	}
+	perPackage(openapi.ModelFileName, openapi.ModelNames)(r)
 }
 
 func (r *run) documentation() {

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -58,7 +59,8 @@ func describe(r *http.Request) (call, error) {
 	if err != nil {
 		return call{}, err
 	}
-	c := call{verb: info.Verb, resource: groupResource(info.Resource, info.APIGroup)}
+	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+	c := call{verb: info.Verb, resource: resource.String()}
 	if !info.IsResourceRequest || info.Verb == "proxy" || isStream(info.Subresource) {
 		c.passThrough = true
 		return c, nil
@@ -95,13 +97,6 @@ func describe(r *http.Request) (call, error) {
 		c.object = info.Namespace + "/" + name
 	}
 	return c, nil
-}
-
-func groupResource(resource, group string) string {
-	if group == "" {
-		return resource
-	}
-	return resource + "." + group
 }
 
 func isStream(subresource string) bool {
