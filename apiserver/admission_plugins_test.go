@@ -89,9 +89,8 @@ func TestReadConfiguration(t *testing.T) {
 			}
 		})
 	}
-	if _, err := admission.ReadConfiguration(filepath.Join(dir, "nowhere")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("error %v", err)
-	}
+	_, err := admission.ReadConfiguration(filepath.Join(dir, "nowhere"))
+	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
 // Without configured webhooks and policies, admission does not allocate.

@@ -17,6 +17,7 @@ import (
 
 	"kelson.dev/apiserver"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -141,9 +142,8 @@ func TestNotFoundInDeleteCollection(t *testing.T) {
 	if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "ham") {
 		t.Errorf("deletecollection: %v", err)
 	}
-	if _, err := in.Get(ctx, "c", metav1.GetOptions{}); err != nil {
-		t.Error(err)
-	}
+	_, err = in.Get(ctx, "c", metav1.GetOptions{})
+	assert.NoError(t, err)
 }
 
 // The writes of a rule for deletions are committed with the removal of an object that has a grace

@@ -58,9 +58,8 @@ func (s statuses) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func put(t *testing.T, st *store.Store, key store.Key, data string) {
 	t.Helper()
-	if _, err := st.Commit(t.Context(), store.Op{Key: key, Data: []byte(data), Expect: store.AnyRevision}); err != nil {
-		t.Error(err)
-	}
+	_, err := st.Commit(t.Context(), store.Op{Key: key, Data: []byte(data), Expect: store.AnyRevision})
+	assert.NoError(t, err)
 }
 
 // newStore returns a store with the Service s of the backends, at a URL.
@@ -118,13 +117,11 @@ func TestConcurrentChanges(t *testing.T) {
 						!(*listed)[schema.GroupVersion{Group: group, Version: "v1"}].Stale {
 						t.Errorf("discovery: %v", listed)
 					}
-					if _, err := registry.Gather(); err != nil {
-						t.Error(err)
-					}
+					_, err := registry.Gather()
+					assert.NoError(t, err)
 					putService(t, st, fmt.Sprintf("https://b%d.example", i))
-					if _, err := st.Commit(t.Context(), store.Op{Key: key, Expect: store.AnyRevision}); err != nil {
-						t.Error(err)
-					}
+					_, err = st.Commit(t.Context(), store.Op{Key: key, Expect: store.AnyRevision})
+					assert.NoError(t, err)
 					time.Sleep(time.Second)
 				}
 			})

@@ -149,9 +149,8 @@ func TestValidation(t *testing.T) {
 		!strings.Contains(err.Error(), `unknown field "spec.sise"`) {
 		t.Errorf("strict: %v", err)
 	}
-	if _, err = in.Create(ctx, newPizza(t, "a", `{}`), metav1.CreateOptions{DryRun: []string{"All"}}); err != nil {
-		t.Errorf("dry run: %v", err)
-	}
+	_, err = in.Create(ctx, newPizza(t, "a", `{}`), metav1.CreateOptions{DryRun: []string{"All"}})
+	assert.NoErrorf(t, err, "dry run")
 	if len(warned) != 1 || warned[0] != "a pizza without toppings" {
 		t.Errorf("warnings: %q", warned)
 	}

@@ -48,13 +48,11 @@ func TestScale(t *testing.T) {
 	check(t, "kind", shown.GroupVersionKind().String(), "autoscaling/v1, Kind=Scale")
 	check(t, "status", text(t, shown, "status"), `{"replicas":1,"selector":"oven=a"}`)
 	shown.Object["spec"] = map[string]any{"replicas": int64(2)}
-	if _, err = in.Update(ctx, shown, metav1.UpdateOptions{}, "scale"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err = in.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`),
-		metav1.PatchOptions{FieldManager: "scaler"}, "scale"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = in.Update(ctx, shown, metav1.UpdateOptions{}, "scale")
+	require.NoError(t, err)
+	_, err = in.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":5}}`),
+		metav1.PatchOptions{FieldManager: "scaler"}, "scale")
+	require.NoError(t, err)
 	if _, err = in.Patch(ctx, "a", types.MergePatchType, []byte(`{"spec":{"replicas":-5}}`), metav1.PatchOptions{},
 		"scale"); !apierrors.IsInvalid(err) {
 		t.Errorf("negative: %v", err)

@@ -98,7 +98,6 @@ func TestFork(t *testing.T) {
 	require.NoError(t, err)
 	_, fork := newServer(t, kinds(), apiserver.Fork(s.Store().Snapshot()))
 	require.NoError(t, fork.Resource(toppings).Delete(ctx, "ham", metav1.DeleteOptions{}))
-	if _, err := client.Resource(toppings).Get(ctx, "ham", metav1.GetOptions{}); err != nil {
-		t.Errorf("the fork changed the other server: %v", err)
-	}
+	_, err = client.Resource(toppings).Get(ctx, "ham", metav1.GetOptions{})
+	assert.NoErrorf(t, err, "the fork changed the other server")
 }

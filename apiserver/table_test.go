@@ -128,9 +128,8 @@ func TestDefaultsOfRules(t *testing.T) {
 				types.MergePatchType: `{"spec":{"cost":null}}`, types.StrategicMergePatchType: `{"spec":{"cost":null}}`,
 				types.JSONPatchType: `[{"op":"replace","path":"/spec","value":{}}]`,
 			} {
-				if _, err := in.Patch(ctx, "ham", kind, []byte(patch), metav1.PatchOptions{}); err != nil {
-					t.Errorf("%s: %v", kind, err)
-				}
+				_, err := in.Patch(ctx, "ham", kind, []byte(patch), metav1.PatchOptions{})
+				assert.NoErrorf(t, err, "%s", kind)
 			}
 		})
 	}

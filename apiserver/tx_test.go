@@ -238,10 +238,9 @@ func TestRuleWrites(t *testing.T) {
 			if !apierrors.IsAlreadyExists(err) {
 				t.Error(err)
 			}
-			if _, err := in.Create(ctx, newPizza(t, fmt.Sprint("d", i), `{}`),
-				metav1.CreateOptions{DryRun: []string{"All"}}); err != nil {
-				t.Error(err)
-			}
+			_, err = in.Create(ctx, newPizza(t, fmt.Sprint("d", i), `{}`),
+				metav1.CreateOptions{DryRun: []string{"All"}})
+			assert.NoError(t, err)
 		})
 	}
 	all.Wait()

@@ -182,10 +182,8 @@ func TestBrowserDoesNotStart(t *testing.T) {
 		strings.Count(text, "100\nno space left") != startAttempts || !strings.Contains(text, "attempt 3 of 3") {
 		t.Error(text)
 	}
-	if _, _, err := startBrowser(filepath.Join(t.TempDir(), "missing")); err == nil ||
-		!strings.Contains(err.Error(), "not started") {
-		t.Error(err)
-	}
+	_, _, err = startBrowser(filepath.Join(t.TempDir(), "missing"))
+	assert.ErrorContains(t, err, "not started")
 }
 
 func write(t *testing.T, file, text string) {

@@ -22,9 +22,8 @@ import (
 func start(t testing.TB, cfg console.Config) *console.Console {
 	t.Helper()
 	var err error
-	if cfg.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	cfg.Listener, err = net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
 	c, err := console.New(cfg)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())

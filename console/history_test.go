@@ -149,10 +149,9 @@ func TestHistoryOfAServer(t *testing.T) {
 	require.NoError(t, err)
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings"},
 		Data: map[string]string{"size": "small"}}
-	if settings, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), settings,
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	settings, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), settings,
+		metav1.CreateOptions{})
+	require.NoError(t, err)
 	b := openURL(t, url)
 	b.goTo("/object/configmaps/default/settings?tab=history")
 	b.shows("version 1 of 1")

@@ -52,9 +52,8 @@ func serve(t *testing.T, args ...string) served {
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	require.NoError(t, err)
-	if s.client, err = kubernetes.NewForConfig(config); err != nil {
-		t.Fatal(err)
-	}
+	s.client, err = kubernetes.NewForConfig(config)
+	require.NoError(t, err)
 	return s
 }
 
@@ -73,28 +72,23 @@ func TestPast(t *testing.T) {
 	// At the moment, a deletion waits for a finalizer.
 	stuck := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "stuck",
 		Finalizers: []string{"example.com/cleanup"}}}
-	if _, err := maps.Create(t.Context(), stuck, create); err != nil {
-		t.Fatal(err)
-	}
+	_, err = maps.Create(t.Context(), stuck, create)
+	require.NoError(t, err)
 	require.NoError(t, maps.Delete(t.Context(), "stuck", metav1.DeleteOptions{}))
 	settings.Data["size"] = "medium"
-	if settings, err = maps.Update(t.Context(), settings, metav1.UpdateOptions{FieldManager: "kubectl-edit"}); err != nil {
-		t.Fatal(err)
-	}
+	settings, err = maps.Update(t.Context(), settings, metav1.UpdateOptions{FieldManager: "kubectl-edit"})
+	require.NoError(t, err)
 	moment := settings.ResourceVersion
 	// Afterwards, the deletion ends, settings changes again, and another object appears.
-	if _, err := maps.Patch(t.Context(), "stuck", "application/merge-patch+json",
-		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = maps.Patch(t.Context(), "stuck", "application/merge-patch+json",
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
 	settings.Data["size"] = "large"
-	if settings, err = maps.Update(t.Context(), settings, metav1.UpdateOptions{FieldManager: "kubectl-edit"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
-		Name: "later"}}, create); err != nil {
-		t.Fatal(err)
-	}
+	settings, err = maps.Update(t.Context(), settings, metav1.UpdateOptions{FieldManager: "kubectl-edit"})
+	require.NoError(t, err)
+	_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+		Name: "later"}}, create)
+	require.NoError(t, err)
 	for { // wait until the history contains the last write
 		h, err := history.Open(data)
 		if err == nil {

@@ -55,9 +55,8 @@ func TestRebase(t *testing.T) {
 			for n, text := range []string{tt.base, tt.old, tt.new, tt.want} {
 				p := tree.Parser{Data: []byte(text)}
 				var err error
-				if in[n], err = p.Value(); err != nil {
-					t.Fatal(err)
-				}
+				in[n], err = p.Value()
+				require.NoError(t, err)
 			}
 			got := tree.Rebase(in[0], in[1], in[2])
 			if !tree.Same(got, in[3]) {

@@ -9,6 +9,7 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/internal/tree"
 )
@@ -90,9 +91,8 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestParseReadsOrdinaryObjects(t *testing.T) {
-	if _, err := tree.Parse([]byte(widget), nil); err != nil {
-		t.Error(err)
-	}
+	_, err := tree.Parse([]byte(widget), nil)
+	assert.NoError(t, err)
 	for _, text := range []string{`{"a":1,"a":1}`, `{"a":{"b":1,"b":2}}`, `[]`, `{`, `{} {}`,
 		strings.Repeat("[", 20000)} {
 		if got, err := tree.Parse([]byte(text), nil); err != tree.ErrUnusual {

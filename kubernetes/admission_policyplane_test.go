@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -84,9 +85,8 @@ func (p *policyPlane) must(t *testing.T, manifest string) *unstructured.Unstruct
 // refuses checks that an object is refused with a message.
 func (p *policyPlane) refuses(t *testing.T, manifest, want string) {
 	t.Helper()
-	if _, err := p.create(t, manifest); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("create = %v\nwant %s", err, want)
-	}
+	_, err := p.create(t, manifest)
+	assert.ErrorContainsf(t, err, want, "create")
 }
 
 // remove deletes the only object of a manifest.

@@ -158,10 +158,9 @@ func TestDeletionsByControllers(t *testing.T) {
 	})
 
 	spaces := c.CoreV1().Namespaces()
-	if _, err := spaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}},
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = spaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}},
+		metav1.CreateOptions{})
+	require.NoError(t, err)
 	add("team", "a", protected, nil)
 	add("team", "b", nil, nil)
 	require.NoError(t, spaces.Delete(ctx, "team", metav1.DeleteOptions{}))

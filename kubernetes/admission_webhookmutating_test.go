@@ -252,9 +252,8 @@ func TestNoPatchAtDeletion(t *testing.T) {
 	if want := `admission webhook "m.kelson.dev" attempted to modify the object, which is not supported for this operation`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("delete = %v, want %s", err, want)
 	}
-	if _, err := c.CoreV1().ConfigMaps("default").Get(t.Context(), "cm", metav1.GetOptions{}); err != nil {
-		t.Errorf("the object does not exist: %v", err)
-	}
+	_, err = c.CoreV1().ConfigMaps("default").Get(t.Context(), "cm", metav1.GetOptions{})
+	assert.NoErrorf(t, err, "the object does not exist")
 }
 
 // If a webhook makes managedFields invalid, its change of them is dropped, and the client gets a

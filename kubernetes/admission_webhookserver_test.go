@@ -211,12 +211,10 @@ func clientsOf(t *testing.T, plane *controlplane.ControlPlane, cfg *rest.Config)
 	t.Helper()
 	c := &hookClients{plane: plane}
 	var err error
-	if c.Clientset, err = kubernetes.NewForConfig(cfg); err != nil {
-		t.Fatal(err)
-	}
-	if c.dynamic, err = dynamic.NewForConfig(cfg); err != nil {
-		t.Fatal(err)
-	}
+	c.Clientset, err = kubernetes.NewForConfig(cfg)
+	require.NoError(t, err)
+	c.dynamic, err = dynamic.NewForConfig(cfg)
+	require.NoError(t, err)
 	return c
 }
 

@@ -96,9 +96,8 @@ func TestReviewsHaveTheRightObjects(t *testing.T) {
 	lie := made.DeepCopy()
 	lie.Data["a"] = "2"
 	lie.CreationTimestamp = metav1.Time{Time: time.Unix(1, 0)}
-	if _, err := c.CoreV1().ConfigMaps("default").Update(t.Context(), lie, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = c.CoreV1().ConfigMaps("default").Update(t.Context(), lie, metav1.UpdateOptions{})
+	require.NoError(t, err)
 	if _, obj, old := one("UPDATE"); obj.Data["a"] != "2" || old.Data["a"] != "1" || old.UID != made.UID ||
 		!old.CreationTimestamp.Equal(&made.CreationTimestamp) ||
 		!obj.CreationTimestamp.Equal(&made.CreationTimestamp) || old.ResourceVersion != made.ResourceVersion {
@@ -454,10 +453,9 @@ func TestWebhooksCantLockOut(t *testing.T) {
 	}
 	h.reviews()
 	made.Labels = map[string]string{"a": "b"}
-	if _, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), made,
-		metav1.UpdateOptions{}); err != nil {
-		t.Errorf("update the configuration: %v", err)
-	}
+	_, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), made,
+		metav1.UpdateOptions{})
+	assert.NoErrorf(t, err, "update the configuration")
 	if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "all",
 		metav1.DeleteOptions{}); err != nil {
 		t.Errorf("delete the configuration: %v", err)
@@ -486,18 +484,16 @@ func TestWebhookByService(t *testing.T) {
 	})
 	expect := func(want string) {
 		t.Helper()
-		if _, err := c.create(t, configMapWebhook("cm")); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("create = %v, want %s", err, want)
-		}
+		_, err := c.create(t, configMapWebhook("cm"))
+		assert.ErrorContainsf(t, err, want, "create")
 	}
 	expect(`failed to call webhook: Post "https://hook.default.svc:443/w?timeout=10s": services "hook" not found`)
 
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "hook"}, Spec: corev1.ServiceSpec{
 		Ports: []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromInt32(port)}},
 	}}
-	if service, err = c.CoreV1().Services("default").Create(ctx, service, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	service, err = c.CoreV1().Services("default").Create(ctx, service, metav1.CreateOptions{})
+	require.NoError(t, err)
 	expect(`no endpoints available for service "hook"`)
 
 	service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}

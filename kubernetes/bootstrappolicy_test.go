@@ -32,10 +32,9 @@ func TestMaintainFlowsTriesAgain(t *testing.T) {
 				REST: func() *rest.Config { attempts++; return config }})
 		}()
 		synctest.Wait()
-		if _, err := st.Commit(t.Context(), store.Op{Key: store.Key{
-			Resource: "flowschemas.flowcontrol.apiserver.k8s.io", Name: "a"}, Data: []byte(`{"metadata":{"name":"a"}}`)}); err != nil {
-			t.Fatal(err)
-		}
+		_, err = st.Commit(t.Context(), store.Op{Key: store.Key{
+			Resource: "flowschemas.flowcontrol.apiserver.k8s.io", Name: "a"}, Data: []byte(`{"metadata":{"name":"a"}}`)})
+		require.NoError(t, err)
 		time.Sleep(5*time.Minute + time.Second)
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) || attempts != 5 {

@@ -102,11 +102,10 @@ func TestApprovedRequestsAreSigned(t *testing.T) {
 		require.NoError(t, err)
 		roots := x509.NewCertPool()
 		roots.AddCert(ca.Certificate)
-		if _, err := cert.Verify(x509.VerifyOptions{
+		_, err = cert.Verify(x509.VerifyOptions{
 			Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, CurrentTime: time.Now(),
-		}); err != nil {
-			t.Error(err)
-		}
+		})
+		assert.NoError(t, err)
 		if cert.Subject.CommonName != "jane" || cert.IsCA ||
 			!cert.NotAfter.Before(time.Now().Add(certificates.DefaultLifetime)) {
 			t.Errorf("%v, authority %v, until %v", cert.Subject, cert.IsCA, cert.NotAfter)

@@ -158,10 +158,9 @@ func drive(t *testing.T) *driven {
 		}
 	}, func(e *store.Event) { note(e.Object) })
 	t.Cleanup(func() { d.plane.Stop(); subscription.End() })
-	if d.client, err = client.New(client.Config{
-		REST: d.plane.RESTConfigAs(&user.DefaultInfo{Name: "tester", Groups: []string{user.SystemPrivilegedGroup}})}); err != nil {
-		t.Fatal(err)
-	}
+	d.client, err = client.New(client.Config{
+		REST: d.plane.RESTConfigAs(&user.DefaultInfo{Name: "tester", Groups: []string{user.SystemPrivilegedGroup}})})
+	require.NoError(t, err)
 	return d
 }
 

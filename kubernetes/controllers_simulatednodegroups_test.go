@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/simulatednodes"
 )
@@ -78,10 +79,8 @@ func TestBadGroups(t *testing.T) {
 	}
 	same := &corev1.Node{}
 	same.Name = "a-1"
-	if _, err := simulatednodes.Nodes(twice, simulatednodes.Group{Node: same}); err == nil ||
-		!strings.Contains(err.Error(), "given twice") {
-		t.Errorf("the same name twice: %v", err)
-	}
+	_, err := simulatednodes.Nodes(twice, simulatednodes.Group{Node: same})
+	assert.ErrorContainsf(t, err, "given twice", "the same name twice")
 }
 
 // A file of Node manifests.
@@ -117,9 +116,8 @@ status:
 		"apiVersion: v1\nkind: Node\nmetadata: {name: X}\n":                        `name "X"`,
 		"[": "yaml",
 	} {
-		if _, err := simulatednodes.Load(write(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
+		_, err := simulatednodes.Load(write(text))
+		assert.ErrorContainsf(t, err, want, "%q", text)
 	}
 	if _, err := simulatednodes.Load("missing.yaml"); err == nil {
 		t.Error("a missing file is accepted")

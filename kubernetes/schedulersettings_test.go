@@ -152,7 +152,6 @@ func TestLoadErrors(t *testing.T) {
 			t.Errorf("%q: %v, want %s", test.text, err, test.want)
 		}
 	}
-	if _, err := scheduler.Load("/nonexistent"); err == nil || !strings.Contains(err.Error(), "/nonexistent") {
-		t.Errorf("missing file: %v", err)
-	}
+	_, err := scheduler.Load("/nonexistent")
+	assert.ErrorContainsf(t, err, "/nonexistent", "missing file")
 }

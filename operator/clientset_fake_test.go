@@ -58,9 +58,8 @@ func TestActions(t *testing.T) {
 		if err := c.Update(ctx, cm); err == nil {
 			t.Error("the reactor was not called")
 		}
-		if _, err := client.Get[corev1.Node](ctx, c, client.Key{Name: "n"}); err != nil {
-			t.Error(err)
-		}
+		_, err := client.Get[corev1.Node](ctx, c, client.Key{Name: "n"})
+		assert.NoError(t, err)
 		if _, err := client.Get[corev1.ConfigMap](ctx, c, client.Key{Namespace: "default", Name: "nothing"}); !apierrors.IsNotFound(err) {
 			t.Errorf("got %v", err)
 		}
@@ -85,9 +84,8 @@ func TestActions(t *testing.T) {
 		require.NoError(t, c.Create(ctx, configMapOfFake("watched")))
 		synctest.Wait()
 		for _, name := range []string{"early", "watched"} {
-			if _, err := lister.Namespaced("default").Get(name); err != nil {
-				t.Error(err)
-			}
+			_, err := lister.Namespaced("default").Get(name)
+			assert.NoError(t, err)
 		}
 		f.Shutdown()
 	})

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
@@ -153,11 +154,9 @@ func TestOwnerInAnotherCluster(t *testing.T) {
 	must(t, c.Create(t.Context(), owner))
 	ctx := reconcile.WithObject(reconcile.WithRequest(t.Context(),
 		operator.Request{NamespacedName: client.KeyOf(owner)}), owner)
-	if _, err := operator.Apply(reconcile.WithCluster(ctx, "east"), c,
-		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err == nil ||
-		!strings.Contains(err.Error(), "owner ConfigMap default/a is in another cluster") {
-		t.Errorf("in another cluster: %v", err)
-	}
+	_, err = operator.Apply(reconcile.WithCluster(ctx, "east"), c,
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	assert.ErrorContainsf(t, err, "owner ConfigMap default/a is in another cluster", "in another cluster")
 	if pod, err := operator.Apply(ctx, c, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}); err != nil ||
 		!metav1.IsControlledBy(pod, owner) {
 		t.Errorf("in the same cluster: %v, %v", pod.OwnerReferences, err)

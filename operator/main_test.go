@@ -99,9 +99,8 @@ func TestProgram(t *testing.T) {
 			t.Errorf("the output lacks %q: %s", want, out.String())
 		}
 	}
-	if _, err := os.Stat(account); err != nil {
-		t.Error(err)
-	}
+	_, err := os.Stat(account)
+	assert.NoError(t, err)
 	out.Reset()
 	broken := func(string) string { return "nowhere" }
 	if code := command(&out, broken, "--kubeconfig", path).run(ctx, nil); code != 1 ||

@@ -219,9 +219,8 @@ func TestInvalidFile(t *testing.T) {
 		"-- .kelson.yaml --\ncontrollerGen:\n- args: [\"crd\", \"x\"]\n": `controller-gen argument "x"`,
 		"-- .kelson.yaml --\ncontrollerGen:\n- args: [\"paths={./a\"]\n": `controller-gen argument "paths={./a"`,
 	} {
-		if _, err := adopt.Find(adoptProject(t, archive)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", archive, err, want)
-		}
+		_, err := adopt.Find(adoptProject(t, archive))
+		assert.ErrorContainsf(t, err, want, "%q", archive)
 	}
 }
 

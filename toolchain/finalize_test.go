@@ -158,9 +158,8 @@ func TestFinalizeMakesRoleStale(t *testing.T) {
 	require.NoError(t, err)
 	write(t, dir, "internal/controller/c.go", string(src)+
 		"func (*reconciler) Finalize(ctx context.Context, obj *v1.Pot) (operator.Result, error) { return operator.Result{}, nil }\n")
-	if _, err := generate(true); !errors.Is(err, toolchain.ErrStale) {
-		t.Errorf("check after Finalize was added: %v, want %v", err, toolchain.ErrStale)
-	}
+	_, err = generate(true)
+	assert.ErrorIsf(t, err, toolchain.ErrStale, "check after Finalize was added")
 }
 
 // The generator cannot determine the resource of an unstructured object, so it requests a marker.

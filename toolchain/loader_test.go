@@ -284,10 +284,8 @@ func TestBroken(t *testing.T) {
 		"twice":  {"-- go.mod --\nmodule x\n-- a.go --\n// +groupName=a\npackage a\ntype T int\n-- b.go --\npackage a\ntype T int\n", "b.go:2:6: T redeclared"},
 		"syntax": {"-- go.mod --\nmodule x\n-- a.go --\n// +groupName=a\npackage a\ntype\n", "a.go:3:"},
 	} {
-		if _, err := loader.Open(t.Context(), loader.Config{Dir: tree(t, tc.archive)}); err == nil ||
-			!strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %v, want %s", name, err, tc.want)
-		}
+		_, err := loader.Open(t.Context(), loader.Config{Dir: tree(t, tc.archive)})
+		assert.ErrorContainsf(t, err, tc.want, "%s", name)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain"
 )
@@ -54,9 +55,8 @@ func TestNothingIsWrittenOutside(t *testing.T) {
 				t.Errorf("files outside: %v %v", after, err)
 			}
 			opts.Within = project
-			if _, err := toolchain.Generate(t.Context(), opts); err != nil {
-				t.Errorf("within the parent: %v", err)
-			}
+			_, err = toolchain.Generate(t.Context(), opts)
+			assert.NoErrorf(t, err, "within the parent")
 		})
 	}
 }

@@ -170,9 +170,8 @@ func TestWritesOnlyChanges(t *testing.T) {
 	generate("api/v1/zz_generated.deepcopy.go", "api/v1alpha1/zz_generated.deepcopy.go",
 		"config/crd/shop.example.com_pizzas.yaml", "config/crd/shop.example.com_policies.yaml")
 	generate()
-	if _, err := toolchain.Generate(ctx, toolchain.Options{Dir: dir, Check: true}); err != nil {
-		t.Fatalf("check of an up-to-date project: %v", err)
-	}
+	_, err = toolchain.Generate(ctx, toolchain.Options{Dir: dir, Check: true})
+	require.NoErrorf(t, err, "check of an up-to-date project")
 
 	types := filepath.Join(dir, "api/v1/types.go")
 	src, err := os.ReadFile(types)
@@ -185,9 +184,8 @@ func TestWritesOnlyChanges(t *testing.T) {
 	if at := new(loader.Error); !errors.As(err, &at) || at.Pos.Line == 0 || !strings.Contains(err.Error(), "did you mean +optional?") {
 		t.Fatalf("the error is %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "config/crd/shop.example.com_pizzas.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	_, err = os.Stat(filepath.Join(dir, "config/crd/shop.example.com_pizzas.yaml"))
+	require.NoError(t, err)
 }
 
 // Git on Windows checks files out with CRLF.
@@ -203,9 +201,8 @@ func TestKeepsLineEnds(t *testing.T) {
 	for _, f := range res.Files {
 		write(t, dir, f.Path, strings.ReplaceAll(string(f.Content), "\n", "\r\n"))
 	}
-	if _, err := generate(true); err != nil {
-		t.Errorf("check after a checkout with CRLF: %v", err)
-	}
+	_, err = generate(true)
+	assert.NoErrorf(t, err, "check after a checkout with CRLF")
 	const changed = "config/crd/shop.example.com_pizzas.yaml"
 	write(t, dir, changed, "changed\r\n")
 	if res, err = generate(false); err != nil || !slices.Equal(res.Changed(), []string{changed}) {
@@ -221,12 +218,10 @@ func TestKubebuilderLayout(t *testing.T) {
 		"import metav1 \"k8s.io/apimachinery/pkg/apis/meta/v1\"\n\ntype T struct {\n\tmetav1.TypeMeta `json:\",inline\"`\n\tmetav1.ObjectMeta `json:\"metadata\"`\n}\n" +
 		"-- hack/boilerplate.go.txt --\n/* ours */\n-- config/crd/bases/.keep --\n"))
 	dir, _ := writeProject(t, ar)
-	if _, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "config/crd/bases/a.b_ts.yaml")); err != nil {
-		t.Error(err)
-	}
+	_, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir})
+	require.NoError(t, err)
+	_, err = os.Stat(filepath.Join(dir, "config/crd/bases/a.b_ts.yaml"))
+	assert.NoError(t, err)
 	if src, _ := os.ReadFile(filepath.Join(dir, "api/v1/zz_generated.deepcopy.go")); !strings.Contains(string(src), "/* ours */") {
 		t.Errorf("no boilerplate in\n%s", src)
 	}
@@ -386,9 +381,8 @@ func TestSymbolicLinks(t *testing.T) {
 	if err := os.Symlink("../../chart/pizzas.yaml", filepath.Join(dir, name)); err != nil {
 		t.Skip(err)
 	}
-	if _, err := toolchain.Generate(t.Context(), toolchain.Options{Dir: dir}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = toolchain.Generate(t.Context(), toolchain.Options{Dir: dir})
+	require.NoError(t, err)
 	if got, err := os.ReadFile(filepath.Join(dir, "chart/pizzas.yaml")); err != nil || string(got) != want[name] {
 		t.Errorf("%v; the target of the link is\n%s", err, got)
 	}
@@ -405,9 +399,8 @@ func TestStaleDefinitionsAreRemoved(t *testing.T) {
 	generate := func(check bool) (toolchain.Result, error) {
 		return toolchain.Generate(t.Context(), toolchain.Options{Dir: dir, Generators: []string{"crd"}, Check: check})
 	}
-	if _, err := generate(false); err != nil {
-		t.Fatal(err)
-	}
+	_, err := generate(false)
+	require.NoError(t, err)
 	const other, hand, foreign = "config/crd/a.example.com_others.yaml", "config/crd/a.example.com_hands.yaml", "config/crd/b.example.com_others.yaml"
 	data, err := os.ReadFile(filepath.Join(dir, other))
 	require.NoError(t, err)

@@ -97,11 +97,9 @@ func TestReadErrors(t *testing.T) {
 	}
 	write("go.mod", "module example.com/empty\n\ngo 1.26.0\n")
 	write("main.go", "package main\n\nfunc main() {}\n")
-	if _, err := migrate.Read(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "does not use") {
-		t.Errorf("a project without controller-runtime: %v", err)
-	}
+	_, err := migrate.Read(t.Context(), dir)
+	assert.ErrorContainsf(t, err, "does not use", "a project without controller-runtime")
 	write("main.go", "package main\n\nfunc main() { missing() }\n")
-	if _, err := migrate.Read(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "does not compile") {
-		t.Errorf("a project that does not compile: %v", err)
-	}
+	_, err = migrate.Read(t.Context(), dir)
+	assert.ErrorContainsf(t, err, "does not compile", "a project that does not compile")
 }

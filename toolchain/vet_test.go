@@ -174,13 +174,10 @@ func TestParseRejectsDocuments(t *testing.T) {
 	if !errors.As(err, &wrong) {
 		t.Errorf("%T", err)
 	}
-	if _, err := vet.Parse("x.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nkind: Secret\n")); err == nil ||
-		!strings.Contains(err.Error(), "already defined") {
-		t.Errorf("a definition with the same name twice: %v", err)
-	}
-	if _, err := vet.Read("vet/testdata/project/nowhere"); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
+	_, err = vet.Parse("x.yaml", []byte("apiVersion: v1\nkind: ConfigMap\nkind: Secret\n"))
+	assert.ErrorContainsf(t, err, "already defined", "a definition with the same name twice")
+	_, err = vet.Read("vet/testdata/project/nowhere")
+	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
 func TestReadIgnoresPatches(t *testing.T) {
@@ -288,10 +285,8 @@ func TestAtRevision(t *testing.T) {
 			t.Fatalf("git %v: %v: %s", args, err, out)
 		}
 	}
-	if _, err := vet.AtRevision(t.Context(), dir, "HEAD", "config"); err == nil ||
-		!strings.Contains(err.Error(), "not a git repository") {
-		t.Errorf("outside of a repository: %v", err)
-	}
+	_, err := vet.AtRevision(t.Context(), dir, "HEAD", "config")
+	assert.ErrorContainsf(t, err, "not a git repository", "outside of a repository")
 	git("init", "-q")
 	require.NoError(t, os.CopyFS(filepath.Join(dir, "sub"), os.DirFS("vet/testdata/project")))
 	git("add", ".")
@@ -301,10 +296,8 @@ func TestAtRevision(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].Name != "crontabs.stable.example.com" {
 		t.Errorf("%v, %v", found, err)
 	}
-	if _, err := vet.AtRevision(t.Context(), dir, "v9", "sub"); err == nil ||
-		!strings.Contains(err.Error(), `no revision "v9"`) {
-		t.Errorf("no such revision: %v", err)
-	}
+	_, err = vet.AtRevision(t.Context(), dir, "v9", "sub")
+	assert.ErrorContainsf(t, err, `no revision "v9"`, "no such revision")
 	if _, err := vet.AtRevision(t.Context(), dir, "--help", "sub"); err == nil {
 		t.Error("an option was interpreted as a revision")
 	}
@@ -342,9 +335,8 @@ func TestReadFolder(t *testing.T) {
 	for name, content := range map[string]string{"tab": object + "x\ndata:\n\tx: y\n",
 		"twice": object + "x\n  name: y\n"} {
 		file := write(name+".yaml", content)
-		if _, err := vet.Read(dir); err == nil || !strings.Contains(err.Error(), name+".yaml") {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := vet.Read(dir)
+		assert.ErrorContainsf(t, err, name+".yaml", "%s", name)
 		require.NoError(t, os.Remove(file))
 	}
 }

@@ -58,9 +58,8 @@ func TestRotation(t *testing.T) {
 			zipped++
 			r, err := gzip.NewReader(bytes.NewReader(raw))
 			require.NoError(t, err)
-			if raw, err = io.ReadAll(r); err != nil {
-				t.Fatal(err)
-			}
+			raw, err = io.ReadAll(r)
+			require.NoError(t, err)
 		}
 		if len(raw) > 1<<20 || !bytes.HasSuffix(raw, []byte("}\n")) {
 			t.Errorf("%s: %d bytes, or not whole", e.Name(), len(raw))
@@ -79,9 +78,8 @@ func TestRotation(t *testing.T) {
 	}
 
 	cfg.Log.MaxBackups = 2
-	if trail, err = audit.Open(cfg); err != nil {
-		t.Fatal(err)
-	}
+	trail, err = audit.Open(cfg)
+	require.NoError(t, err)
 	for range 12 {
 		trail.ProcessEvents(&auditinternal.Event{RequestURI: strings.Repeat("x", 100_000)})
 	}

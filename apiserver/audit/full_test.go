@@ -47,9 +47,8 @@ func TestFullDisk(t *testing.T) {
 			}
 			if mode == audit.ModeBatch { // Close writes the buffer
 				require.NoError(t, trail.Close())
-				if trail, err = audit.Open(cfg); err != nil {
-					t.Fatal(err)
-				}
+				trail, err = audit.Open(cfg)
+				require.NoError(t, err)
 			}
 			ballast := filepath.Join(dir, "ballast")
 			fillDisk := func() {
@@ -82,9 +81,8 @@ func TestFullDisk(t *testing.T) {
 			}
 			require.NoError(t, os.Remove(ballast))
 			if mode == audit.ModeBatch {
-				if trail, err = audit.Open(cfg); err != nil {
-					t.Fatal(err)
-				}
+				trail, err = audit.Open(cfg)
+				require.NoError(t, err)
 			}
 			if !record("after") {
 				t.Error("the event is refused although there is space")

@@ -341,9 +341,8 @@ func TestBorrowing(t *testing.T) {
 		if time.Since(start) < 365*24*time.Hour {
 			t.Error("virtual time did not advance")
 		}
-		if ticket, err = begin(t, c, "ann"); err != nil {
-			t.Fatal(err)
-		}
+		ticket, err = begin(t, c, "ann")
+		require.NoError(t, err)
 		ticket.Release()
 	})
 }
@@ -403,9 +402,8 @@ func TestConfigurationAppliesImmediately(t *testing.T) {
 			t.Errorf("request beyond the limit of a level without queues: %v", err)
 		}
 		first.Release()
-		if first, err = begin(t, c, "ann"); err != nil {
-			t.Error(err)
-		}
+		first, err = begin(t, c, "ann")
+		assert.NoError(t, err)
 		first.Release()
 	})
 }

@@ -73,9 +73,8 @@ func TestQueueSetCallsOfGauges(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		assert.Equalf(t, executed.Load(), 2, "requests were executed, want 2: one waited too long")
 		cfg.DesiredNumQueues = 0 // requests do not wait
-		if completer, err = queues.BeginConfigChange(cfg); err != nil {
-			t.Fatal(err)
-		}
+		completer, err = queues.BeginConfigChange(cfg)
+		require.NoError(t, err)
 		completer.Complete(fq.DispatchingConfig{ConcurrencyLimit: 1, ConcurrencyDenominator: 1})
 		if !start(t.Context(), 0, minute) || start(t.Context(), 0, minute) {
 			t.Error("the limit does not apply without queues")

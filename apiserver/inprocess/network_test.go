@@ -2,7 +2,6 @@ package inprocess_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/inprocess"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -47,9 +47,8 @@ func TestNetwork(t *testing.T) {
 			defer cancel()
 			return network.DialContext(ctx, "tcp", address)
 		}
-		if _, err := dial("127.0.0.1:1"); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("dial an address without a listener: %v", err)
-		}
+		_, err := dial("127.0.0.1:1")
+		assert.ErrorIsf(t, err, syscall.ECONNREFUSED, "dial an address without a listener")
 		one, err := network.Listen("")
 		require.NoError(t, err)
 		two, err := network.Listen("")
@@ -59,13 +58,11 @@ func TestNetwork(t *testing.T) {
 		if one.Addr().String() == two.Addr().String() {
 			t.Errorf("two listeners at %v", one.Addr())
 		}
-		if _, err := network.Listen(one.Addr().String()); !errors.Is(err, syscall.EADDRINUSE) {
-			t.Errorf("listen at an address that is in use: %v", err)
-		}
+		_, err = network.Listen(one.Addr().String())
+		assert.ErrorIsf(t, err, syscall.EADDRINUSE, "listen at an address that is in use")
 		// A listener that does not accept.
-		if _, err := dial(one.Addr().String()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("dial a listener that does not accept: %v", err)
-		}
+		_, err = dial(one.Addr().String())
+		assert.ErrorIsf(t, err, context.DeadlineExceeded, "dial a listener that does not accept")
 		for _, test := range []struct {
 			listener net.Listener
 			address  string
@@ -86,9 +83,8 @@ func TestNetwork(t *testing.T) {
 			}
 		}
 		one.Close()
-		if _, err := one.Accept(); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Accept after Close: %v", err)
-		}
+		_, err = one.Accept()
+		assert.ErrorIsf(t, err, net.ErrClosed, "Accept after Close")
 		if network.Listens(one.Addr().String()) || !network.Listens(two.Addr().String()) || network.Listens("a.b:443") {
 			t.Error("Listens does not follow Listen and Close")
 		}

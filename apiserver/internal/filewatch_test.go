@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kelson.dev/apiserver/internal/filewatch"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -60,9 +61,8 @@ func TestChangeAppliesImmediately(t *testing.T) {
 
 func TestOpenReportsInvalidFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
-	if _, err := filewatch.Open(name, parse, nil); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
+	_, err := filewatch.Open(name, parse, nil)
+	assert.ErrorIs(t, err, os.ErrNotExist)
 	write(t, name, "bad")
 	if _, err := filewatch.Open(name, parse, nil); err == nil {
 		t.Error("accepted")

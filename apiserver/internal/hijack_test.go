@@ -3,7 +3,6 @@ package internal_test
 import (
 	"bytes"
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -42,21 +41,18 @@ func TestUnreadInput(t *testing.T) {
 	output := bytes.Repeat([]byte("output\n"), 10_000)
 	closed := make(chan struct{})
 	conn := dial(t, func(conn net.Conn) {
-		if _, err := conn.Read(make([]byte, 1)); err != nil {
-			t.Error(err)
-		}
-		if _, err := conn.Write(output); err != nil {
-			t.Error(err)
-		}
+		_, err := conn.Read(make([]byte, 1))
+		assert.NoError(t, err)
+		_, err = conn.Write(output)
+		assert.NoError(t, err)
 		conn.Close()
 		close(closed)
 	})
 	_, err := conn.Write(bytes.Repeat([]byte("input\n"), 10_000))
 	require.NoError(t, err)
 	<-closed
-	if _, err := conn.Write([]byte("more input\n")); err != nil {
-		t.Error(err)
-	}
+	_, err = conn.Write([]byte("more input\n"))
+	assert.NoError(t, err)
 	got, err := io.ReadAll(conn)
 	assert.NoError(t, err)
 	if !bytes.Equal(got, output) {
@@ -76,9 +72,8 @@ func TestClose(t *testing.T) {
 		time.Sleep(10 * time.Millisecond) // usually, Read waits by now
 		assert.NoError(t, conn.Close())
 		assert.ErrorIsf(t, <-reads, net.ErrClosed, "the read failed")
-		if _, err := conn.Write([]byte("late")); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("the write failed with %v", err)
-		}
+		_, err := conn.Write([]byte("late"))
+		assert.ErrorIsf(t, err, net.ErrClosed, "the write failed")
 		assert.ErrorIsf(t, conn.Close(), net.ErrClosed, "the second Close failed")
 		go func() {
 			// It fails as soon as the connection is closed.

@@ -14,6 +14,7 @@ import (
 
 	"kelson.dev/apiserver/openapi"
 	"kelson.dev/apiserver/resource"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -109,10 +110,8 @@ func TestParseV2(t *testing.T) {
 		`{"paths":{"/apis/a.example.com/v1/foos":{"get":{"responses":[]}}}}`,
 		`{"paths":{"/apis/a.example.com/v1/foos":{"get":{"responses":{"200":{"description":"OK","schema":{"$ref":"#/definitions/A"}}}}}},"definitions":{"A":7}}`,
 	} {
-		if _, err := openapi.ParseV2([]byte(doc), gv); err == nil ||
-			!strings.Contains(err.Error(), "parse OpenAPI document") {
-			t.Errorf("%s: %v", doc, err)
-		}
+		_, err := openapi.ParseV2([]byte(doc), gv)
+		assert.ErrorContainsf(t, err, "parse OpenAPI document", "%s", doc)
 	}
 	// Invalid parts of other servers' documents are omitted.
 	p := part(t, gv, `{"paths":{"/api/v1/pods":"x"},"definitions":{"A":7}}`)

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -29,15 +29,13 @@ func TestIssuedCertificatesVerify(t *testing.T) {
 		return pair.Leaf
 	}
 	for _, host := range []string{"localhost", "127.0.0.1", "kubernetes.default.svc"} {
-		if _, err := leaf(server).Verify(x509.VerifyOptions{Roots: ca.Pool(), DNSName: host}); err != nil {
-			t.Errorf("serving certificate for %s: %v", host, err)
-		}
+		_, err := leaf(server).Verify(x509.VerifyOptions{Roots: ca.Pool(), DNSName: host})
+		assert.NoErrorf(t, err, "serving certificate for %s", host)
 	}
 	c := leaf(client)
-	if _, err := c.Verify(x509.VerifyOptions{Roots: ca.Pool(),
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
-		t.Errorf("client certificate: %v", err)
-	}
+	_, err = c.Verify(x509.VerifyOptions{Roots: ca.Pool(),
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	assert.NoErrorf(t, err, "client certificate")
 	if c.Subject.CommonName != "admin" || len(c.Subject.Organization) != 1 ||
 		c.Subject.Organization[0] != "system:masters" {
 		t.Errorf("client subject: %v", c.Subject)
@@ -67,21 +65,18 @@ func TestOpenAuthorityRefusesDamagedFiles(t *testing.T) {
 	_, err := pki.OpenAuthority(dir, "kelson-ca")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ca.key"), []byte("not a key"), 0o600))
-	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err == nil || !strings.Contains(err.Error(), dir) {
-		t.Errorf("damaged key: %v", err)
-	}
+	_, err = pki.OpenAuthority(dir, "kelson-ca")
+	assert.ErrorContainsf(t, err, dir, "damaged key")
 	require.NoError(t, os.Remove(filepath.Join(dir, "ca.key")))
-	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err == nil || !strings.Contains(err.Error(), "ca.key") {
-		t.Errorf("missing key: %v", err)
-	}
+	_, err = pki.OpenAuthority(dir, "kelson-ca")
+	assert.ErrorContainsf(t, err, "ca.key", "missing key")
 	other, err := pki.NewAuthority("other")
 	require.NoError(t, err)
 	key, err := other.KeyPEM()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ca.key.new"), key, 0o600))
-	if _, err := pki.OpenAuthority(dir, "kelson-ca"); err == nil || !strings.Contains(err.Error(), "ca.key") {
-		t.Errorf("the key of another authority: %v", err)
-	}
+	_, err = pki.OpenAuthority(dir, "kelson-ca")
+	assert.ErrorContainsf(t, err, "ca.key", "the key of another authority")
 }
 
 // A crash at any moment while the authority is written leaves one that can be opened, and that is
@@ -131,8 +126,6 @@ func TestReadAuthority(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, errors.Join(os.WriteFile(certFile, leaf.CertPEM, 0o600),
 		os.WriteFile(keyFile, leaf.KeyPEM, 0o600)))
-	if _, err := pki.ReadAuthority(certFile, keyFile); err == nil ||
-		!strings.Contains(err.Error(), "is not an authority") {
-		t.Errorf("a user's certificate: %v", err)
-	}
+	_, err = pki.ReadAuthority(certFile, keyFile)
+	assert.ErrorContainsf(t, err, "is not an authority", "a user's certificate")
 }

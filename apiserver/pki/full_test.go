@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/pki"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -37,13 +38,11 @@ func TestFullDisk(t *testing.T) {
 			err = f.Truncate(info.Size() - left*page)
 		}
 		require.NoError(t, errors.Join(err, f.Close()))
-		if _, err := pki.OpenAuthority(files, "ca"); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("an authority with %d free pages: %v", left, err)
-		}
+		_, err = pki.OpenAuthority(files, "ca")
+		assert.ErrorIsf(t, err, syscall.ENOSPC, "an authority with %d free pages", left)
 		if left == 0 {
-			if _, err := pki.OpenKey(filepath.Join(files, "sa.key")); !errors.Is(err, syscall.ENOSPC) {
-				t.Errorf("a key on the full disk: %v", err)
-			}
+			_, err := pki.OpenKey(filepath.Join(files, "sa.key"))
+			assert.ErrorIsf(t, err, syscall.ENOSPC, "a key on the full disk")
 		}
 		require.NoError(t, os.Remove(ballast))
 	}
@@ -52,7 +51,6 @@ func TestFullDisk(t *testing.T) {
 	if read, err := pki.OpenAuthority(files, "ca"); err != nil || !read.Certificate.Equal(made.Certificate) {
 		t.Error(err)
 	}
-	if _, err := pki.OpenKey(filepath.Join(files, "sa.key")); err != nil {
-		t.Error(err)
-	}
+	_, err = pki.OpenKey(filepath.Join(files, "sa.key"))
+	assert.NoError(t, err)
 }

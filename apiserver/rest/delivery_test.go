@@ -41,9 +41,8 @@ func TestDeliveries(t *testing.T) {
 		const sending = 3 * time.Millisecond
 		go func() {
 			time.Sleep(sending)
-			if _, _, err := watch.Next(); err != nil {
-				t.Error(err)
-			}
+			_, _, err := watch.Next()
+			assert.NoError(t, err)
 			watch.Delivered()
 		}()
 		if took := waits(); took != sending {

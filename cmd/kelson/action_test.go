@@ -68,9 +68,8 @@ func TestReviewPlans(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
 	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", base, "./cmd")
 	build.Dir = project
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
+	output, err := build.CombinedOutput()
+	require.NoErrorf(t, err, "\n%s", output)
 	got, summary, reports := reviewed(t, "plan", project, "AGAINST="+base)
 	assert.Equalf(t, got.code, 0, "%+v", got)
 	wantContains(t, "the summary", summary, "### ", "busybox-of-base")

@@ -46,9 +46,8 @@ func newSite(t *testing.T) *site {
 	var ports [3]string
 	for i := range ports {
 		var err error
-		if ports[i], err = child.FreePort(); err != nil {
-			t.Fatal(err)
-		}
+		ports[i], err = child.FreePort()
+		require.NoError(t, err)
 	}
 	s.etcd, s.port = "http://127.0.0.1:"+ports[0], ports[2]
 	s.start(aggregationBinary(t, "peers/etcd"), "--data-dir", filepath.Join(s.dir, "etcd"), "--listen-client-urls", s.etcd,

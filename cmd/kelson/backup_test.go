@@ -106,9 +106,8 @@ func TestUnfinishedBackups(t *testing.T) {
 	require.NoError(t, os.Mkdir(name+data.Unfinished+"2", 0o700))
 	// The second backup runs while the first one does.
 	_, err := data.WriteBackup(name, func(w io.Writer) error {
-		if _, err := data.WriteBackup(name, content); err != nil {
-			t.Error(err)
-		}
+		_, err := data.WriteBackup(name, content)
+		assert.NoError(t, err)
 		return content(w)
 	})
 	assert.NoError(t, err)

@@ -69,9 +69,8 @@ func TestPlanOfACluster(t *testing.T) {
 	old := filepath.Join(t.TempDir(), "old")
 	build := exec.Command("go", "build", "-o", old, "./cmd")
 	build.Dir = project
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
+	output, err := build.CombinedOutput()
+	require.NoErrorf(t, err, "\n%s", output)
 	if got := planned("--against", old); got.code != 0 ||
 		!strings.Contains(got.stdout, "the operator would leave the cluster as "+old+" does") {
 		t.Errorf("against the same version: %+v", got)

@@ -104,10 +104,9 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 
 	w.do("PUT", "/planes/bases/prepared", `{"plane":"`+plane.ID+`"}`, 200)
 	prepared := w.do("POST", "/planes", `{"base":"prepared"}`, 201)
-	if _, err := clientOf(t, prepared.Kubeconfig).CoreV1().ConfigMaps("default").Get(t.Context(), "a",
-		metav1.GetOptions{}); err != nil {
-		t.Errorf("plane created from a base: %v", err)
-	}
+	_, err = clientOf(t, prepared.Kubeconfig).CoreV1().ConfigMaps("default").Get(t.Context(), "a",
+		metav1.GetOptions{})
+	assert.NoErrorf(t, err, "plane created from a base")
 	w.do("POST", "/planes", "", 201)
 	w.do("POST", "/planes", "", 429)
 
@@ -169,13 +168,11 @@ func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 	robots := map[string]string{}
 	for name, kubeconfig := range kubeconfigs {
 		client := clientOf(t, kubeconfig).CoreV1()
-		if _, err := client.Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, err := client.ServiceAccounts("default").Create(t.Context(), account,
-			metav1.CreateOptions{}); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := client.Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{})
+		assert.NoErrorf(t, err, "%s", name)
+		_, err = client.ServiceAccounts("default").Create(t.Context(), account,
+			metav1.CreateOptions{})
+		assert.NoErrorf(t, err, "%s", name)
 		token, err := client.ServiceAccounts("default").CreateToken(t.Context(), "robot",
 			&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 		require.NoError(t, err)
@@ -204,9 +201,8 @@ func TestPlanesTrustOnlyTheirOwnAdministrator(t *testing.T) {
 	// The administrator of a plane cannot create, list, save or delete planes.
 	config, err := clientcmd.RESTConfigFromKubeConfig([]byte(one.Kubeconfig))
 	require.NoError(t, err)
-	if w.client, err = rest.HTTPClientFor(config); err != nil {
-		t.Fatal(err)
-	}
+	w.client, err = rest.HTTPClientFor(config)
+	require.NoError(t, err)
 	w.do("POST", "/planes", "", 401)
 	w.do("GET", "/planes", "", 401)
 	w.do("PUT", "/planes/bases/c", `{"plane":"`+one.ID+`"}`, 401)

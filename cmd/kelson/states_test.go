@@ -24,9 +24,8 @@ func TestStates(t *testing.T) {
 	for _, archive := range archives {
 		t.Run(strings.TrimSuffix(filepath.Base(archive), ".tar.gz"), func(t *testing.T) {
 			dir := t.TempDir()
-			if out, err := exec.Command("tar", "-xzf", archive, "-C", dir).CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
+			out, err := exec.Command("tar", "-xzf", archive, "-C", dir).CombinedOutput()
+			require.NoErrorf(t, err, "\n%s", out)
 			data := filepath.Join(dir, "data")
 			check := func() {
 				t.Helper()

@@ -80,8 +80,6 @@ func TestFailureRuns(t *testing.T) {
 	if f, err = show(t, file, "?all=true"); err != nil || len(f.Rows) != 5 {
 		t.Errorf("all: %+v, %v", f, err)
 	}
-	if _, err := show(t, map[string]any{"kind": "Pod"}, ""); err == nil ||
-		!strings.Contains(err.Error(), "kelson explore writes failures") {
-		t.Errorf("another file: %v", err)
-	}
+	_, err = show(t, map[string]any{"kind": "Pod"}, "")
+	assert.ErrorContainsf(t, err, "kelson explore writes failures", "another file")
 }

@@ -85,10 +85,8 @@ func TestModeOrder(t *testing.T) {
 		t.Error("want an error for an unknown mode")
 	}
 	write(t, policy, "\nnot JSON")
-	if _, err := authz.New(authz.Options{Modes: []string{"ABAC"}}.Configuration(), modes); err == nil ||
-		!strings.Contains(err.Error(), "error reading policy file "+policy+", line 2: not JSON") {
-		t.Error(err)
-	}
+	_, err = authz.New(authz.Options{Modes: []string{"ABAC"}}.Configuration(), modes)
+	assert.ErrorContains(t, err, "error reading policy file "+policy+", line 2: not JSON")
 }
 
 // Each invalid combination of options gets its message.

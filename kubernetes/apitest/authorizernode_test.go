@@ -24,9 +24,8 @@ func commit(t *testing.T, st *store.Store, resource string, obj metav1.Object) {
 		Expect: store.AnyRevision}
 	if obj.GetDeletionTimestamp() == nil {
 		var err error
-		if op.Data, err = json.Marshal(obj); err != nil {
-			t.Fatal(err)
-		}
+		op.Data, err = json.Marshal(obj)
+		require.NoError(t, err)
 	}
 	_, err := st.Commit(t.Context(), op)
 	require.NoError(t, err)

@@ -116,9 +116,8 @@ func TestDeletionFinishedByTheNode(t *testing.T) {
 	hooks.AfterCommit = func(ctx context.Context, hub, _ runtime.Object, stored *store.Object) {
 		if pod, ok := hub.(metav1.Object); ok && hub != nil && pod.GetDeletionTimestamp() != nil {
 			overtaken++
-			if _, err := p.Store.Commit(ctx, store.Op{Key: res.Key("default", pod.GetName()), Expect: stored.Revision}); err != nil {
-				t.Error(err)
-			}
+			_, err := p.Store.Commit(ctx, store.Op{Key: res.Key("default", pod.GetName()), Expect: stored.Revision})
+			assert.NoError(t, err)
 		}
 	}
 	res.Hooks = &hooks

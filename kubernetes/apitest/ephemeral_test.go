@@ -269,13 +269,11 @@ func TestEndsWatches(t *testing.T) {
 		first, second := open(one), open(two)
 		begin := time.Now()
 		s.do("admin", "DELETE", one, "", 204)
-		if _, err := io.ReadAll(first); err != nil {
-			t.Errorf("watch of a dropped plane: %v", err)
-		}
+		_, err := io.ReadAll(first)
+		assert.NoErrorf(t, err, "watch of a dropped plane")
 		assert.NoError(t, s.planes.Drain(t.Context()))
-		if _, err := io.ReadAll(second); err != nil {
-			t.Errorf("watch of a drained server: %v", err)
-		}
+		_, err = io.ReadAll(second)
+		assert.NoErrorf(t, err, "watch of a drained server")
 		s.do("admin", "POST", "/planes", "", 503)
 		assert.Equalf(t, time.Since(begin), 0, "ending the watches took")
 	})

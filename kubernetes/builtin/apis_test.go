@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -85,9 +86,8 @@ func TestParseAPIsRefuses(t *testing.T) {
 		"apiextensions.k8s.io/v1beta2=true": "group version apiextensions.k8s.io/v1beta2 that has not been registered",
 	} {
 		key, value, _ := strings.Cut(pairs, "=")
-		if _, err := ParseAPIs(map[string]string{key: value}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", pairs, err, want)
-		}
+		_, err := ParseAPIs(map[string]string{key: value})
+		assert.ErrorContainsf(t, err, want, "%s", pairs)
 	}
 	if apis, err := ParseAPIs(map[string]string{"apiextensions.k8s.io/v1": "false"}); err != nil ||
 		ServesDefinitions(apis) || !ServesDefinitions(nil) {

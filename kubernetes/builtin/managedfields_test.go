@@ -133,9 +133,8 @@ func (c *comparison) begin() {
 	c.library, c.types = manager.Library, manager.Types
 	config := manager.StructConfig
 	config.Library = c
-	if c.manager, err = managedfields.NewStructManager(config); err != nil {
-		c.Fatal(err)
-	}
+	c.manager, err = managedfields.NewStructManager(config)
+	require.NoError(c, err)
 }
 
 // UpdateNoErrors and Apply forward to the library and set asked.
@@ -287,9 +286,8 @@ func (c *comparison) reapply(seed uint64, random *randomTree, hub runtime.Object
 		if err != nil {
 			return // the store never contains such an object
 		}
-		if hub, err = c.codec.Load(stored); err != nil {
-			c.Fatal(err)
-		}
+		hub, err = c.codec.Load(stored)
+		require.NoError(c, err)
 		switch random.IntN(8) { // another manager updates the object
 		case 0:
 			next := hub.DeepCopyObject()

@@ -141,10 +141,9 @@ func TestExpensiveQuantitiesInBodies(t *testing.T) {
 		}
 	}
 	// Other strings may look like quantities.
-	if _, _, err := codecs["pods"].Decode([]byte(`{"metadata":{"name":"p","labels":{"commit":"12e4567"}}}`),
-		resource.MediaJSON, "v1"); err != nil {
-		t.Error(err)
-	}
+	_, _, err = codecs["pods"].Decode([]byte(`{"metadata":{"name":"p","labels":{"commit":"12e4567"}}}`),
+		resource.MediaJSON, "v1")
+	assert.NoError(t, err)
 }
 
 func inProtobuf(t *testing.T, obj runtime.Object) []byte {

@@ -1,10 +1,10 @@
 package usage
 
 import (
-	"strings"
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -64,8 +64,7 @@ func TestInvalidProfiles(t *testing.T) {
 		"every 10m: 0s 1, 10m 2":   "less than the period",
 		"every 10m: 0s 1, 5m much": "quantities must match",
 	} {
-		if _, err := ParseProfile(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
+		_, err := ParseProfile(text)
+		assert.ErrorContainsf(t, err, want, "%q", text)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/causes"
 )
@@ -285,12 +286,9 @@ func TestLogWithTrace(t *testing.T) {
 
 func TestMalformedLog(t *testing.T) {
 	for _, log := range []string{"no JSON\n", "{}\n"} {
-		if _, err := causes.ReadAuditLog(strings.NewReader(log)); err == nil ||
-			!strings.Contains(err.Error(), "line 1") {
-			t.Errorf("%q: %v", log, err)
-		}
+		_, err := causes.ReadAuditLog(strings.NewReader(log))
+		assert.ErrorContainsf(t, err, "line 1", "%q", log)
 	}
-	if _, err := causes.ReadAuditLog(strings.NewReader(auditLog(shop()...) + `{"kind":"Ev`)); err != nil {
-		t.Errorf("an incomplete last line: %v", err)
-	}
+	_, err := causes.ReadAuditLog(strings.NewReader(auditLog(shop()...) + `{"kind":"Ev`))
+	assert.NoErrorf(t, err, "an incomplete last line")
 }

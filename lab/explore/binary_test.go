@@ -315,13 +315,10 @@ func TestFilesOfABinary(t *testing.T) {
 	}
 	s := scenario("operator.yaml")
 	s.Binary.Files = []string{"missing.yaml"}
-	if _, err := explore.ReplayBinary(t.Context(), s, plan); err == nil ||
-		!strings.Contains(err.Error(), "files: stat ") {
-		t.Errorf("%v", err)
-	}
-	if s, err = explore.Project(project(t, "files: [config/explore/other.yaml]"), nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err = explore.ReplayBinary(t.Context(), s, plan)
+	assert.ErrorContains(t, err, "files: stat ")
+	s, err = explore.Project(project(t, "files: [config/explore/other.yaml]"), nil)
+	require.NoError(t, err)
 	s.Binary = scenario().Binary
 	s.Binary.Dir, s.Binary.Files = "", nil
 	if _, err := explore.ReplayBinary(t.Context(), s, plan); err == nil ||
@@ -380,14 +377,10 @@ func TestRefusedBinaries(t *testing.T) {
 	}
 	s := binaryScenario(t, "correct")
 	s.Binary.Path = "no-such-operator"
-	if _, err := explore.Explore(t, s, explore.Options{}); err == nil ||
-		!strings.Contains(err.Error(), "operator no-such-operator: exec") {
-		t.Errorf("%v", err)
-	}
+	_, err := explore.Explore(t, s, explore.Options{})
+	assert.ErrorContains(t, err, "operator no-such-operator: exec")
 	s = binaryScenario(t, "correct")
 	s.Inputs = append(s.Inputs, explore.Wait(24*time.Hour))
-	if _, err := explore.Explore(t, s, explore.Options{}); err == nil ||
-		!strings.Contains(err.Error(), "take real time") {
-		t.Errorf("%v", err)
-	}
+	_, err = explore.Explore(t, s, explore.Options{})
+	assert.ErrorContains(t, err, "take real time")
 }

@@ -93,9 +93,8 @@ func TestRefusedConfig(t *testing.T) {
 		"quiet: long":                           `invalid duration "long"`,
 		"env: {A=B: c}":                         `explore.yaml: env: "A=B" is not the name of a variable`,
 	} {
-		if _, err := explore.Project(project(t, config), nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", config, err, want)
-		}
+		_, err := explore.Project(project(t, config), nil)
+		assert.ErrorContainsf(t, err, want, "%s", config)
 	}
 }
 
@@ -143,9 +142,8 @@ simulate:
 		"inputs: [{delete: config/samples/shop.yaml, subresource: status}]": "subresource needs apply, or create and of",
 		"inputs: [{create: config/samples/shop.yaml, of: v1 Pod}]":          "of needs subresource",
 	} {
-		if _, err := explore.Project(project(t, config), nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", config, err, want)
-		}
+		_, err := explore.Project(project(t, config), nil)
+		assert.ErrorContainsf(t, err, want, "%s", config)
 	}
 }
 
@@ -171,9 +169,8 @@ func TestConfigWithObjects(t *testing.T) {
 		"inputs: [create: 3]":                 "want the path of a manifest, or an object",
 		"inputs: [create: [a.yaml]]":          "want the path of a manifest, or an object",
 	} {
-		if _, err := explore.Project(project(t, config), nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", config, err, want)
-		}
+		_, err := explore.Project(project(t, config), nil)
+		assert.ErrorContainsf(t, err, want, "%s", config)
 	}
 }
 
@@ -223,10 +220,8 @@ func TestSamples(t *testing.T) {
 		t.Errorf("a missing file: %v", err)
 	}
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "config/samples")))
-	if _, err := explore.Project(dir, nil); err == nil ||
-		!strings.Contains(err.Error(), "name manifests in inputs in explore.yaml") {
-		t.Errorf("no folder: %v", err)
-	}
+	_, err := explore.Project(dir, nil)
+	assert.ErrorContainsf(t, err, "name manifests in inputs in explore.yaml", "no folder")
 }
 
 // A project without a ServiceAccount can be explored with all rights, and a warning unless

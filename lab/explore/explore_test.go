@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 	"kelson.dev/lab/explored"
@@ -121,8 +122,7 @@ func TestParsePlan(t *testing.T) {
 		"kill-after after pods default/web #1":    `kind "kill-after" is not one of [`,
 		"kill-after create pods default/web #0":   "want KIND VERB RESOURCE OBJECT #N",
 	} {
-		if _, err := explore.ParsePlan(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
+		_, err := explore.ParsePlan(text)
+		assert.ErrorContainsf(t, err, want, "%q", text)
 	}
 }

@@ -76,10 +76,8 @@ func TestNoFormerVersion(t *testing.T) {
 		t.Errorf("%v, %s", err, report.Summary())
 	}
 	s.FormerProgram = &explore.Binary{Path: "/bin/true"}
-	if _, err := explore.Explore(t, s, explore.Options{Check: true}); err == nil ||
-		!strings.Contains(err.Error(), "FormerProgram without a Program") {
-		t.Errorf("%v", err)
-	}
+	_, err = explore.Explore(t, s, explore.Options{Check: true})
+	assert.ErrorContains(t, err, "FormerProgram without a Program")
 }
 
 // The former version of a program in virtual time is another program.

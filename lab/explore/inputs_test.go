@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -121,10 +122,8 @@ func TestSimulatedOperator(t *testing.T) {
 		other := rule
 		test.change(&other)
 		s.Simulated = []explore.Simulated{other}
-		if _, err := explore.Explore(t, s, explore.Options{Plans: 1}); err == nil ||
-			!strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %q", name, err, test.want)
-		}
+		_, err := explore.Explore(t, s, explore.Options{Plans: 1})
+		assert.ErrorContainsf(t, err, test.want, "%s", name)
 	}
 }
 
@@ -194,7 +193,6 @@ func TestTogether(t *testing.T) {
 		t.Errorf("without Together:\n%s", steps)
 	}
 	s.Inputs[0] = s.Inputs[0].Together()
-	if _, err := explore.Explore(t, s, explore.Options{}); err == nil || !strings.Contains(err.Error(), "Together") {
-		t.Errorf("the first input is Together: %v", err)
-	}
+	_, err := explore.Explore(t, s, explore.Options{})
+	assert.ErrorContainsf(t, err, "Together", "the first input is Together")
 }

@@ -69,10 +69,8 @@ func TestRecorded(t *testing.T) {
 	want := []string{"create Shop default/a", "create Shop default/b", "change Shop default/a, Shop default/b",
 		"delete Shop default/a"}
 	assert.Slice(t, names, want)
-	if _, err := explore.Recorded(file, "ship"); err == nil ||
-		!strings.Contains(err.Error(), `0 resources are called "ship"; it has shops.example.com`) {
-		t.Errorf("%v", err)
-	}
+	_, err = explore.Recorded(file, "ship")
+	assert.ErrorContains(t, err, `0 resources are called "ship"; it has shops.example.com`)
 }
 
 // An exploration repeats a history that explore.yaml names.
@@ -95,8 +93,6 @@ func TestExploresRecorded(t *testing.T) {
 		!strings.Contains(got, "input: change Shop default/a, Shop default/b") {
 		t.Errorf("%v\n%s", alarms, got)
 	}
-	if _, err := explore.Project(project(t, "inputs: [{history: incident.history}]\n"), nil); err == nil ||
-		!strings.Contains(err.Error(), "history needs resources") {
-		t.Errorf("%v", err)
-	}
+	_, err = explore.Project(project(t, "inputs: [{history: incident.history}]\n"), nil)
+	assert.ErrorContains(t, err, "history needs resources")
 }

@@ -112,9 +112,8 @@ func TestRunsLeaveNothing(t *testing.T) {
 	})
 	s.Env = []testenv.Option{testenv.Nodes(controlplane.Simulated{})}
 	repeat := func(runs int) {
-		if _, err := explore.Repeat(t, s, "no faults", runs); err != nil {
-			t.Fatal(err)
-		}
+		_, err := explore.Repeat(t, s, "no faults", runs)
+		require.NoError(t, err)
 	}
 	repeat(2) // fills caches
 	before := live()

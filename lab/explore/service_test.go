@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/explore"
 )
@@ -164,9 +165,8 @@ func TestConfigOfGRPC(t *testing.T) {
 		begin + "body: [1]}]}":                                           "Zone: ",
 		"{address: 'http://a', answers: [{code: NOT_FOUND}]}":            "code and message need an address with grpc://",
 	} {
-		if _, err := read(config); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", config, err, want)
-		}
+		_, err := read(config)
+		assert.ErrorContainsf(t, err, want, "%s", config)
 	}
 }
 
@@ -223,8 +223,7 @@ services:
 		"services: [{address: 'http://a', answers: [{path: '/a/**/b'}]}]":          `path "/a/**/b": want`,
 		"services: [{address: 'http://a?b=c', answers: [{}]}]":                     `address "http://a?b=c": want`,
 	} {
-		if _, err := explore.Project(project(t, config), nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", config, err, want)
-		}
+		_, err := explore.Project(project(t, config), nil)
+		assert.ErrorContainsf(t, err, want, "%s", config)
 	}
 }

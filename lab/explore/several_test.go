@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -67,10 +68,8 @@ func TestSeveralOperators(t *testing.T) {
 		t.Errorf("another operator panics: %q", got)
 	}
 	s.Others[0].Name = ""
-	if _, err := explore.Explore(t, s, explore.Options{Check: true}); err == nil ||
-		!strings.Contains(err.Error(), "Others need different names") {
-		t.Errorf("no name: %v", err)
-	}
+	_, err := explore.Explore(t, s, explore.Options{Check: true})
+	assert.ErrorContainsf(t, err, "Others need different names", "no name")
 }
 
 // Two operators run as programs in virtual time. Equal plans have equal histories.

@@ -2,13 +2,13 @@ package explore_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/agent/inside"
 	"kelson.dev/lab/explore"
 )
@@ -58,7 +58,6 @@ func TestStandsStill(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	if _, err := explore.ExploreUntil(ctx, t, s, explore.Options{For: time.Hour}); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want that the run ends", err)
-	}
+	_, err = explore.ExploreUntil(ctx, t, s, explore.Options{For: time.Hour})
+	assert.ErrorIsf(t, err, context.Canceled, "want that the run ends")
 }

@@ -3,7 +3,6 @@ package history_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -308,14 +307,12 @@ func TestParseLimits(t *testing.T) {
 
 func TestOpenWithoutHistory(t *testing.T) {
 	empty := t.TempDir()
-	if _, err := history.Open(empty); err == nil || !strings.Contains(err.Error(), "--history") {
-		t.Error(err)
-	}
+	_, err := history.Open(empty)
+	assert.ErrorContains(t, err, "--history")
 	must(t, os.WriteFile(filepath.Join(empty, "00000000000000000001.history"),
 		[]byte("something else that is long enough"), 0o600))
-	if _, err := history.Open(empty); !errors.Is(err, history.ErrDamaged) {
-		t.Error(err)
-	}
+	_, err = history.Open(empty)
+	assert.ErrorIs(t, err, history.ErrDamaged)
 }
 
 // BenchmarkRetainedWrites commits changes of 10,000 objects of 1 KB by 16 writers, durably, with
@@ -339,11 +336,10 @@ func BenchmarkRetainedWrites(b *testing.B) {
 			must(b, err)
 			write := func(i uint64) {
 				data := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-%d"},"spec":{"image":"%0900d"},"status":{"i":%d}}`, i%10_000, i%10_000, i)
-				if _, err := s.Commit(context.Background(),
+				_, err := s.Commit(context.Background(),
 					store.Op{Key: store.Key{Resource: "pods", Namespace: "default", Name: fmt.Sprint("web-", i%10_000)},
-						Data: data, Expect: store.AnyRevision}); err != nil {
-					b.Error(err)
-				}
+						Data: data, Expect: store.AnyRevision})
+				assert.NoError(b, err)
 			}
 			for i := range uint64(10_000) {
 				write(i)

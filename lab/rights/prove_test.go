@@ -68,11 +68,10 @@ func TestProve(t *testing.T) {
 		t.Errorf("a permission that another one implies: %+v, %v after %d runs", p, err, runs)
 	}
 	broken := errors.New("broken")
-	if _, err := rights.Prove(t.Context(), "r", nil, nil, func(context.Context, []rbac.Role, bool) (rights.Run, error) {
+	_, err := rights.Prove(t.Context(), "r", nil, nil, func(context.Context, []rbac.Role, bool) (rights.Run, error) {
 		return rights.Run{}, broken
-	}, nil); !errors.Is(err, broken) {
-		t.Errorf("a run that fails: %v", err)
-	}
+	}, nil)
+	assert.ErrorIsf(t, err, broken, "a run that fails")
 }
 
 func TestGeneral(t *testing.T) {

@@ -47,10 +47,8 @@ func TestRequestsOfAnAuditLog(t *testing.T) {
 		t.Errorf("users: %v", a.Users)
 	}
 	for _, log := range []string{"no JSON\n", "{}\n"} {
-		if _, err := rights.FromAudit(strings.NewReader(log), rights.Filter{}); err == nil ||
-			!strings.Contains(err.Error(), "line 1") {
-			t.Errorf("%q: %v", log, err)
-		}
+		_, err := rights.FromAudit(strings.NewReader(log), rights.Filter{})
+		assert.ErrorContainsf(t, err, "line 1", "%q", log)
 	}
 }
 

@@ -59,9 +59,8 @@ func TestSharing(t *testing.T) {
 		share := newSharing(immutable)
 		first, err := parseObject([]byte(widgetText), share)
 		require.NoError(t, err)
-		if second, err = parseObject([]byte(widgetText), share); err != nil {
-			t.Fatal(err)
-		}
+		second, err = parseObject([]byte(widgetText), share)
+		require.NoError(t, err)
 		return first, second
 	}
 	fields := func(content map[string]any) map[string]any {

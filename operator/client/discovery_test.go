@@ -176,13 +176,11 @@ func TestInvalidNames(t *testing.T) {
 	d := open(t, server, discovery.Config{Dir: dir})
 	for _, gv := range []schema.GroupVersion{{Group: "..", Version: ".."}, {Group: "example.com", Version: "v1/../v1"},
 		{Version: "../../../x"}, {Version: "v1/"}} {
-		if _, err := d.Resources(t.Context(), gv); err == nil || !strings.Contains(err.Error(), "invalid") {
-			t.Errorf("resources of %s: %v", gv, err)
-		}
-		if _, err := d.Mapper().RESTMapping(schema.GroupKind{Group: gv.Group, Kind: "Widget"},
-			gv.Version); err == nil || !strings.Contains(err.Error(), "invalid") {
-			t.Errorf("mapping of %s: %v", gv, err)
-		}
+		_, err := d.Resources(t.Context(), gv)
+		assert.ErrorContainsf(t, err, "invalid", "resources of %s", gv)
+		_, err = d.Mapper().RESTMapping(schema.GroupKind{Group: gv.Group, Kind: "Widget"},
+			gv.Version)
+		assert.ErrorContainsf(t, err, "invalid", "mapping of %s", gv)
 	}
 	assert.Equalf(t, asked.Load(), 0, "requests")
 }

@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"encoding/json"
-	"errors"
 	"reflect"
 	"testing"
 
@@ -178,7 +177,6 @@ func TestApplyDocumentIsCut(t *testing.T) {
 // precondition.
 func TestOptimisticLockNeedsAVersion(t *testing.T) {
 	p := &corev1.Pod{}
-	if data, err := client.MergeFrom(p, client.OptimisticLock).Data(p); !errors.Is(err, client.ErrNoVersion) {
-		t.Errorf("%s %v", data, err)
-	}
+	data, err := client.MergeFrom(p, client.OptimisticLock).Data(p)
+	assert.ErrorIsf(t, err, client.ErrNoVersion, "%s", data)
 }

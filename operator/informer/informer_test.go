@@ -649,9 +649,8 @@ func TestReadsWithoutRun(t *testing.T) {
 		}
 		w.stop()
 		synctest.Wait()
-		if _, err := client.List[corev1.Secret](t.Context(), w.client); !errors.Is(err, informer.ErrNotRunning) {
-			t.Errorf("after: %v", err)
-		}
+		_, err := client.List[corev1.Secret](t.Context(), w.client)
+		assert.ErrorIsf(t, err, informer.ErrNotRunning, "after")
 		if err := w.set.Run(t.Context()); err == nil {
 			t.Error("run twice")
 		}

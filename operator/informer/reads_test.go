@@ -33,9 +33,8 @@ func TestWritesOfOthersComeWithTheWatch(t *testing.T) {
 			if w.get("a") != nil {
 				t.Error("the cache has a write of another client before its watch")
 			}
-			if _, err := client.Get[corev1.Pod](w.ctx, w.client, client.KeyOf(p), client.Live); err != nil {
-				t.Errorf("a live read: %v", err)
-			}
+			_, err := client.Get[corev1.Pod](w.ctx, w.client, client.KeyOf(p), client.Live)
+			assert.NoErrorf(t, err, "a live")
 			if w.get("a") != nil {
 				t.Error("a live read changes the cache")
 			}

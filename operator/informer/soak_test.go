@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
@@ -35,9 +36,8 @@ func TestSoak(t *testing.T) {
 	length := time.Second
 	if text := os.Getenv("KELSON_SOAK"); text != "" {
 		var err error
-		if length, err = time.ParseDuration(text); err != nil {
-			t.Fatal(err)
-		}
+		length, err = time.ParseDuration(text)
+		require.NoError(t, err)
 	}
 	if text := os.Getenv("KELSON_SEED"); text != "" {
 		var seed uint64

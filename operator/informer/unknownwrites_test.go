@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
@@ -64,9 +65,8 @@ func newLosing(t *testing.T) (*fixture, *losing) {
 	l := &losing{}
 	w := newFixture(t, func(c *informer.Config) {
 		var err error
-		if c.Client, err = client.New(client.Config{REST: &rest.Config{Host: "http://test", Transport: l}}); err != nil {
-			t.Fatal(err)
-		}
+		c.Client, err = client.New(client.Config{REST: &rest.Config{Host: "http://test", Transport: l}})
+		require.NoError(t, err)
 	})
 	l.server = w.server
 	w.run()

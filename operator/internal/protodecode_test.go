@@ -259,9 +259,8 @@ func TestParts(t *testing.T) {
 		}
 	}
 	list := &corev1.PodList{Items: []corev1.Pod{{}}}
-	if raw, err = list.Marshal(); err != nil {
-		t.Fatal(err)
-	}
+	raw, err = list.Marshal()
+	require.NoError(t, err)
 	seen := map[*corev1.Pod]bool{}
 	for range 4 {
 		var list corev1.PodList

@@ -578,12 +578,8 @@ func TestShardsThatAreNotStored(t *testing.T) {
 func TestShardsIdentity(t *testing.T) {
 	c, err := client.New(client.Config{REST: apitest.New().REST()})
 	must(t, err)
-	if _, err := leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: "a,b"}); err == nil ||
-		!strings.Contains(err.Error(), `Config.Identity "a,b" must not contain ","`) {
-		t.Errorf("got %v", err)
-	}
-	if _, err := leader.New(leader.Config{Client: c, Lease: key, RetryPeriod: -1}); err == nil ||
-		!strings.Contains(err.Error(), "want 0 < RetryPeriod (-1ns)") {
-		t.Errorf("got %v", err)
-	}
+	_, err = leader.NewShards(leader.ShardsConfig{Client: c, Group: key, Identity: "a,b"})
+	assert.ErrorContains(t, err, `Config.Identity "a,b" must not contain ","`)
+	_, err = leader.New(leader.Config{Client: c, Lease: key, RetryPeriod: -1})
+	assert.ErrorContains(t, err, "want 0 < RetryPeriod (-1ns)")
 }

@@ -192,9 +192,8 @@ func TestDisengage(t *testing.T) {
 		must(t, f.Disengage("east"))
 		assert.Equalf(t, time.Since(began), 0, "it took")
 		assert.ErrorIsf(t, f.Disengage("east"), manager.ErrClusterNotFound, "the second time")
-		if _, err := f.Cluster("east"); !errors.Is(err, manager.ErrClusterNotFound) {
-			t.Errorf("a disengaged cluster is found: %v", err)
-		}
+		_, err = f.Cluster("east")
+		assert.ErrorIsf(t, err, manager.ErrClusterNotFound, "a disengaged cluster is found")
 		if !errors.Is(context.Cause(cluster.Context()), manager.ErrDisengaged) {
 			t.Errorf("its context has ended by %v", context.Cause(cluster.Context()))
 		}
@@ -389,9 +388,8 @@ func TestEngageFails(t *testing.T) {
 		}))
 		defer f.start(t)()
 		time.Sleep(time.Second)
-		if _, err := f.Engage("refused", hosted(early, "early")); !errors.Is(err, refused) {
-			t.Errorf("got %v", err)
-		}
+		_, err = f.Engage("refused", hosted(early, "early"))
+		assert.ErrorIs(t, err, refused)
 		synctest.Wait()
 		f.visits() // the first request of OnCluster was not refused
 		must(t, newClient(t, early).Create(t.Context(), configMap("b")))

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/controller"
 	"kelson.dev/operator/internal/apitest"
@@ -89,9 +90,8 @@ func TestStartAndStopOrder(t *testing.T) {
 			Reconciler: reconcile.Func(func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 				note("reconcile")
 				for range 2 { // at the start, and after the operator's context has ended
-					if _, err := client.Get[corev1.ConfigMap](ctx, m.Client(), req.NamespacedName); err != nil {
-						t.Errorf("the last reconcile reads: %v", err)
-					}
+					_, err := client.Get[corev1.ConfigMap](ctx, m.Client(), req.NamespacedName)
+					assert.NoErrorf(t, err, "the last reconcile reads")
 					time.Sleep(5*time.Second + time.Millisecond)
 				}
 				m.Recorder("test").Event(configMap("a"), "Normal", "Last", "at the end")

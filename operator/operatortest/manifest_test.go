@@ -1,7 +1,6 @@
 package operatortest_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,10 +60,8 @@ func TestReadRefuses(t *testing.T) {
 		{"nameless.yml", "lacks apiVersion, kind or metadata.name"},
 		{"empty.yaml", "no objects in"},
 	} {
-		if _, err := manifest.Read(filepath.Join(dir, test.file)); err == nil ||
-			!strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %q", test.file, err, test.want)
-		}
+		_, err := manifest.Read(filepath.Join(dir, test.file))
+		assert.ErrorContainsf(t, err, test.want, "%s", test.file)
 	}
 }
 
@@ -99,8 +96,7 @@ func TestManifestRBAC(t *testing.T) {
 	for _, accounts := range []string{configMapOfManifest("none"),
 		account + "---\n" + strings.ReplaceAll(account, "name: a", "name: b")} {
 		dir := write(t, map[string]string{"a.yaml": accounts})
-		if _, _, err := manifest.RBAC(dir); !errors.Is(err, manifest.ErrServiceAccounts) {
-			t.Errorf("%q: %v, want %v", accounts, err, manifest.ErrServiceAccounts)
-		}
+		_, _, err := manifest.RBAC(dir)
+		assert.ErrorIsf(t, err, manifest.ErrServiceAccounts, "%q", accounts)
 	}
 }

@@ -1,7 +1,6 @@
 package operatortest_test
 
 import (
-	"errors"
 	"testing"
 
 	"kelson.dev/internal/assert"
@@ -38,7 +37,6 @@ rules: []
 		"Namespace  shop", "Role shop manager-role", "RoleBinding shop operatortest:manager-role",
 	}
 	assert.Slice(t, got, want)
-	if _, err := manifest.Role(dir + "/other.yaml"); !errors.Is(err, manifest.ErrNoRoles) {
-		t.Errorf("without roles: %v", err)
-	}
+	_, err = manifest.Role(dir + "/other.yaml")
+	assert.ErrorIsf(t, err, manifest.ErrNoRoles, "without roles")
 }

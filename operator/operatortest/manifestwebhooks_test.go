@@ -1,9 +1,9 @@
 package operatortest_test
 
 import (
-	"errors"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/operatortest/manifest"
 )
 
@@ -20,7 +20,6 @@ metadata: {name: v}
 	if err != nil || len(hooks) != 1 || hooks[0].Object.GetName() != "v" {
 		t.Errorf("%v, %v", hooks, err)
 	}
-	if _, err := manifest.Webhooks(dir + "/other.yaml"); !errors.Is(err, manifest.ErrNone) {
-		t.Errorf("without configurations: %v", err)
-	}
+	_, err = manifest.Webhooks(dir + "/other.yaml")
+	assert.ErrorIsf(t, err, manifest.ErrNone, "without configurations")
 }

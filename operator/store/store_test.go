@@ -3,7 +3,6 @@ package store_test
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -187,9 +186,8 @@ func TestHeap(t *testing.T) {
 		assert.Equalf(t, last, 1000, "the last")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := h.Pop(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
+		_, err := h.Pop(ctx)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		go func() {
 			time.Sleep(time.Hour)
 			h.Put(thing{name: "late"})

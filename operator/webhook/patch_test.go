@@ -68,9 +68,8 @@ func FuzzDiff(f *testing.F) {
 		if len(patch) > 0 {
 			p, err := jsonpatch.DecodePatch(data)
 			must(t, err)
-			if applied, err = p.Apply(raw); err != nil {
-				t.Fatalf("%s does not fit %s: %v", data, raw, err)
-			}
+			applied, err = p.Apply(raw)
+			require.NoErrorf(t, err, "%s does not fit %s", data, raw)
 		}
 		var got map[string]any
 		must(t, json.Unmarshal(applied, &got))

@@ -2,7 +2,6 @@ package workqueue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -309,9 +308,8 @@ func TestGetEndsWithContext(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				if _, err := q.Get(ctx); !errors.Is(err, context.Canceled) {
-					t.Errorf("got %v", err)
-				}
+				_, err := q.Get(ctx)
+				assert.ErrorIs(t, err, context.Canceled)
 			})
 		}
 		synctest.Wait()

@@ -278,9 +278,8 @@ func TestFaults(t *testing.T) {
 	sn, err := w.stores[0].Fresh(t.Context())
 	require.NoError(t, err)
 	w.start = sn.Revision()
-	if _, err := w.stores[1].Fresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.stores[1].Fresh(t.Context())
+	require.NoError(t, err)
 
 	writing, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -65,9 +65,8 @@ func testCutOff(t *testing.T, forget bool) {
 		require.NoError(t, log.Compact(t.Context(), last))
 	}
 	ask, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	if _, err := far.Fresh(ask); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("want an error while the store is isolated: %v", err)
-	}
+	_, err = far.Fresh(ask)
+	assert.ErrorIsf(t, err, context.DeadlineExceeded, "want an error while the store is isolated")
 	cancel()
 	ask, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 	if _, err := far.Commit(ask, store.Op{Key: store.Key{Resource: "things", Name: "lost"},

@@ -8,6 +8,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -19,9 +20,8 @@ func TestWordsOfLargeRequests(t *testing.T) {
 	require.NoError(t, err)
 	defer client.Close()
 	const key = "/large"
-	if _, err := client.Put(t.Context(), key, string(make([]byte, store.MaxObject-512))); err != nil {
-		t.Errorf("an object that a store accepts: %v", err)
-	}
+	_, err = client.Put(t.Context(), key, string(make([]byte, store.MaxObject-512)))
+	assert.NoErrorf(t, err, "an object that a store accepts")
 	_, err = client.Put(t.Context(), key, string(make([]byte, store.MaxObject+1)))
 	if got, want := rpctypes.ErrorDesc(err), store.ErrTooLarge.Error(); got != want {
 		t.Errorf("etcd refuses with %q (%v), stores with %q", got, err, want)

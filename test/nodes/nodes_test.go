@@ -293,9 +293,8 @@ func TestNodesAreRestricted(t *testing.T) {
 		return c.run("", append(args, "--as=system:node:here", "--as-group=system:nodes",
 			"--as-group=system:authenticated")...)
 	}
-	if out, err := as("get", "node", "here", "-o", "name"); err != nil {
-		t.Errorf("its own node: %s", out)
-	}
+	out, err := as("get", "node", "here", "-o", "name")
+	assert.NoErrorf(t, err, "its own node: %s", out)
 	for _, args := range [][]string{
 		{"get", "secret", "other"},
 		{"get", "secrets"},

@@ -311,9 +311,8 @@ func (m *haCluster) startAll() {
 	for _, p := range m.nodes {
 		m.eventually(p.name+" is ready", 3*time.Minute, p.ready)
 	}
-	if out, err := m.run(webOfMany, "apply", "-f", "-"); err != nil {
-		m.Fatalf("%v: %s", err, out)
-	}
+	out, err := m.run(webOfMany, "apply", "-f", "-")
+	require.NoErrorf(m, err, "%s", out)
 	m.kubectl("expose", "deployment", "web", "--port=80")
 	m.kubectl("wait", "deployment/web", "--for=condition=Available", "--timeout=180s")
 	m.eventually("both nodes have pods", 3*time.Minute, func() bool {

@@ -66,9 +66,8 @@ func startUpstream(t *testing.T) *cluster {
 	control := func(name string, args ...string) { c.server = append(c.server, run(name, args...)) }
 	var ports [3]string
 	for i := range ports {
-		if ports[i], err = child.FreePort(); err != nil {
-			t.Fatal(err)
-		}
+		ports[i], err = child.FreePort()
+		require.NoError(t, err)
 	}
 	address := machineAddress(t)
 	url := "https://" + address + ":" + ports[2]

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -143,11 +144,9 @@ func TestCloneOfIncompleteCopy(t *testing.T) {
 	lose("bin/manager")
 	dir, err := clone()
 	require.NoError(t, err)
-	if _, err := os.Stat(filepath.Join(dir, "workload/a.go")); err != nil {
-		t.Error(err)
-	}
+	_, err = os.Stat(filepath.Join(dir, "workload/a.go"))
+	assert.NoError(t, err)
 	lose("workload/a.go")
-	if _, err := clone(); err == nil || !strings.Contains(err.Error(), "missing: workload/a.go") {
-		t.Errorf("without a Go file: %v", err)
-	}
+	_, err = clone()
+	assert.ErrorContainsf(t, err, "missing: workload/a.go", "without a Go file")
 }

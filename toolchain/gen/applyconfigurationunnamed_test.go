@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/gen/applyconfiguration"
 	"kelson.dev/toolchain/gen/client"
@@ -147,7 +148,6 @@ func TestApplyconfigurationUnnamedStructs(t *testing.T) {
 	write("applyconfiguration/a/v1/fields_test.go", unnamedTest)
 	cmd := exec.Command("go", "test", "./...")
 	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%.4000s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	assert.NoErrorf(t, err, "\n%.4000s", out)
 }

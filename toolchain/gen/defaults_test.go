@@ -193,7 +193,6 @@ func TestContainers(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "v1", "zz_generated.defaults.go"), src, 0o644))
 	cmd := exec.Command("go", "test", "-vet=off", "./v1")
 	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s\n%s", err, out, src)
-	}
+	out, err := cmd.CombinedOutput()
+	assert.NoErrorf(t, err, "\n%s\n%s", out, src)
 }

@@ -52,9 +52,8 @@ type Names []string
 	// If Counts is removed and another field is added, the new field does not get the number of
 	// Counts.
 	next := strings.Replace(source, "Counts map[string]int64 `json:\"counts\"`", "Size int `json:\"size\"`", 1)
-	if files, err = generateProtobuf(t, next, string(files.Lock)); err != nil {
-		t.Fatal(err)
-	}
+	files, err = generateProtobuf(t, next, string(files.Lock))
+	require.NoError(t, err)
 	assert.Equalf(t, string(files.Lock), header+"Spec.Counts 5\nSpec.Name 4\nSpec.Size 6\n", "lock file")
 }
 

@@ -235,10 +235,9 @@ func judge(t *testing.T, out string, atLeast int) {
 	summary := out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:]
 	t.Log(strings.TrimSpace(summary))
 	var types, objects, invalid, errs, kinds, panics, differ int
-	if _, err := fmt.Sscanf(summary, "types %d objects %d invalid %d errors %d kinds %d panics %d differ %d", &types,
-		&objects, &invalid, &errs, &kinds, &panics, &differ); err != nil {
-		t.Fatalf("%v: %.4000s", err, out)
-	}
+	_, err := fmt.Sscanf(summary, "types %d objects %d invalid %d errors %d kinds %d panics %d differ %d", &types,
+		&objects, &invalid, &errs, &kinds, &panics, &differ)
+	require.NoErrorf(t, err, "%.4000s", out)
 	if differ > 0 {
 		t.Errorf("%d of %d objects differ\n%.12000s", differ, objects, out)
 	}

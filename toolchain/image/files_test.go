@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"kelson.dev/internal/assert"
@@ -92,9 +91,8 @@ func TestFiles(t *testing.T) {
 		{"not a file or folder, nor a link to a file", []image.File{{Source: "/dev/null", Path: "/a"}}},
 	} {
 		cfg.Files = bad.files
-		if _, err := image.Build(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), bad.want) {
-			t.Errorf("%v: %v, want %q", bad.files, err, bad.want)
-		}
+		_, err := image.Build(t.Context(), cfg)
+		assert.ErrorContainsf(t, err, bad.want, "%v", bad.files)
 	}
 }
 

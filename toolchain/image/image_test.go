@@ -215,25 +215,20 @@ func TestPush(t *testing.T) {
 func TestWrongInput(t *testing.T) {
 	for text, want := range map[string]string{"linux": "want linux/ARCHITECTURE",
 		"windows/amd64": "images are built for linux only", "linux/": "want linux/ARCHITECTURE"} {
-		if _, err := image.ParsePlatform(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("platform %q: %v", text, err)
-		}
+		_, err := image.ParsePlatform(text)
+		assert.ErrorContainsf(t, err, want, "platform %q", text)
 	}
 	for text, want := range map[string]string{"": "needs a name", "Shop:v1": "invalid name of an image",
 		"a/b:c:d": "invalid name"} {
-		if _, err := image.Reference(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("reference %q: %v", text, err)
-		}
+		_, err := image.Reference(text)
+		assert.ErrorContainsf(t, err, want, "reference %q", text)
 	}
 	if _, err := image.Build(t.Context(), image.Config{Main: t.TempDir()}); err == nil {
 		t.Error("built without a platform")
 	}
-	if _, err := image.Build(t.Context(), image.Config{Main: t.TempDir(), Platforms: both[:1]}); err == nil ||
-		!strings.Contains(err.Error(), "compile for linux/amd64") {
-		t.Errorf("a folder without a program: %v", err)
-	}
-	if _, err := image.Build(t.Context(), image.Config{Main: program(t, t.TempDir()),
-		Platforms: []image.Platform{both[0], both[0]}}); err == nil || !strings.Contains(err.Error(), "named twice") {
-		t.Errorf("the same platform twice: %v", err)
-	}
+	_, err := image.Build(t.Context(), image.Config{Main: t.TempDir(), Platforms: both[:1]})
+	assert.ErrorContainsf(t, err, "compile for linux/amd64", "a folder without a program")
+	_, err = image.Build(t.Context(), image.Config{Main: program(t, t.TempDir()),
+		Platforms: []image.Platform{both[0], both[0]}})
+	assert.ErrorContainsf(t, err, "named twice", "the same platform twice")
 }

@@ -1,11 +1,11 @@
 package scaffold_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 	"kelson.dev/toolchain/scaffold/goedit"
 )
 
@@ -88,9 +88,8 @@ func TestRemoveRestoresBytes(t *testing.T) {
 			src := []byte(test.src)
 			var err error
 			for _, e := range test.edits {
-				if src, err = e[0](src); err != nil {
-					t.Fatal(err)
-				}
+				src, err = e[0](src)
+				require.NoError(t, err)
 				again, err := e[0](src)
 				if err != nil || string(again) != string(src) {
 					t.Errorf("a second call changes the source: %v\n%s", err, again)
@@ -103,9 +102,8 @@ func TestRemoveRestoresBytes(t *testing.T) {
 			}
 			for i := len(test.edits) - 1; i >= 0; i-- {
 				for range 2 {
-					if src, err = test.edits[i][1](src); err != nil {
-						t.Fatal(err)
-					}
+					src, err = test.edits[i][1](src)
+					require.NoError(t, err)
 				}
 			}
 			assert.Equalf(t, string(src), test.src, "edits not undone")
@@ -127,9 +125,8 @@ func TestUsedImportsAreKept(t *testing.T) {
 }
 
 func TestUneditableSourceIsAnError(t *testing.T) {
-	if _, err := goedit.AddArgument([]byte("package main\n"), parts, "x"); !errors.Is(err, goedit.ErrNoCall) {
-		t.Errorf("no call: %v", err)
-	}
+	_, err := goedit.AddArgument([]byte("package main\n"), parts, "x")
+	assert.ErrorIsf(t, err, goedit.ErrNoCall, "no call")
 	const slice = "package main\n\nimport \"kelson.dev/operator\"\n\nfunc main() { operator.Main(all()...) }\n"
 	if _, err := goedit.AddArgument([]byte(slice), parts, "x"); err == nil {
 		t.Error("a slice was extended")
@@ -192,16 +189,13 @@ func shopv1() {}
 	for _, group := range []string{"a-b", "ab", "a.b"} {
 		var name string
 		var err error
-		if text, name, err = goedit.Import(text, "abv1beta1", "example.com/z/api/"+group+"/v1beta1"); err != nil {
-			t.Fatal(err)
-		}
+		text, name, err = goedit.Import(text, "abv1beta1", "example.com/z/api/"+group+"/v1beta1")
+		require.NoError(t, err)
 		names = append(names, name)
 	}
 	assert.Equalf(t, strings.Join(names, " "), "abv1beta1 ab2v1beta1 ab3v1beta1", "names of three imports")
-	if _, err := goedit.AddImport([]byte(src), "abv1", "example.com/z/api/ab/v1"); !errors.Is(err,
-		goedit.ErrNameTaken) {
-		t.Errorf("AddImport with a name that is taken: %v", err)
-	}
+	_, err := goedit.AddImport([]byte(src), "abv1", "example.com/z/api/ab/v1")
+	assert.ErrorIsf(t, err, goedit.ErrNameTaken, "AddImport with a name that is taken")
 	if goedit.ImportName([]byte(src), "example.com/none") != "" {
 		t.Error("a package that is not imported has a name")
 	}

@@ -33,9 +33,8 @@ func TestChangedTemplateHasNewVersion(t *testing.T) {
 		}
 	}
 	for _, v := range []int{oldestTemplate - 1, templateVersion + 1} {
-		if _, err := templateOf(v); err == nil || !strings.Contains(err.Error(), "this kelson has versions 5 to") {
-			t.Errorf("version %d: %v", v, err)
-		}
+		_, err := templateOf(v)
+		assert.ErrorContainsf(t, err, "this kelson has versions 5 to", "version %d", v)
 	}
 }
 
@@ -62,9 +61,8 @@ func TestFormerTemplate(t *testing.T) {
 		}
 		assert.Equalf(t, strings.Join(have, " "), want, "version %d", version)
 	}
-	if _, err := former(files, blueprint{}, 0, 3); err == nil || !strings.Contains(err.Error(), "read template version 0") {
-		t.Errorf("without the files of a version: %v", err)
-	}
+	_, err := former(files, blueprint{}, 0, 3)
+	assert.ErrorContainsf(t, err, "read template version 0", "without the files of a version")
 }
 
 func sumOf(template blueprint) string {

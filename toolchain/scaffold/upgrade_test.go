@@ -126,9 +126,8 @@ func TestUpgradeMergesThreeWays(t *testing.T) {
 	}
 	git("add", ".")
 	git("commit", "-q", "-m", "upgraded")
-	if _, err := Upgrade(dir, source, false); err == nil || !strings.Contains(err.Error(), "newer kelson") {
-		t.Errorf("with an older kelson: %v", err)
-	}
+	_, err = Upgrade(dir, source, false)
+	assert.ErrorContainsf(t, err, "newer kelson", "with an older kelson")
 }
 
 // A commit that fails after it has changed files restores them.

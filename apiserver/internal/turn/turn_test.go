@@ -2,7 +2,6 @@ package turn
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -83,12 +82,10 @@ func TestPauses(t *testing.T) {
 		resume()
 		late, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if other, err = ts.Take(late); err != nil {
-			t.Fatalf("the turn is still taken: %v", err)
-		}
-		if _, err := ts.Take(late); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("two computations have the only turn: %v", err)
-		}
+		other, err = ts.Take(late)
+		require.NoErrorf(t, err, "the turn is still taken")
+		_, err = ts.Take(late)
+		assert.ErrorIsf(t, err, context.DeadlineExceeded, "two computations have the only turn")
 	})
 }
 

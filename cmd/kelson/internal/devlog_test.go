@@ -35,9 +35,8 @@ func TestWritesAreLogged(t *testing.T) {
 			if data != "" {
 				op.Data = []byte(data)
 			}
-			if _, err := s.Commit(t.Context(), op); err != nil {
-				t.Fatal(err)
-			}
+			_, err := s.Commit(t.Context(), op)
+			require.NoError(t, err)
 			events, _, err := cursor.Next()
 			require.NoError(t, err)
 			for _, e := range events {

@@ -163,9 +163,8 @@ func TestChartValues(t *testing.T) {
 		t.Errorf("the other workload has %v", other)
 	}
 
-	if files, err = pack.Chart(operator(t, operators["namespaces"])); err != nil {
-		t.Fatal(err)
-	}
+	files, err = pack.Chart(operator(t, operators["namespaces"]))
+	require.NoError(t, err)
 	got = render(t, files, "there", nil)
 	names, _, _ := unstructured.NestedStringSlice(got["Certificate there/c"], "spec", "dnsNames")
 	if !slices.Equal(names, []string{"hook.there.svc", "hook.there.svc.cluster.local", "sys.svcs.example"}) {

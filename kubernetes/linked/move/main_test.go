@@ -29,9 +29,8 @@ func TestParse(t *testing.T) {
 		t.Errorf("%v, %v", v, err)
 	}
 	for _, wrong := range []string{"", "1.38.0", "v1.38", "v0.38.0", "v1.38.0+x"} {
-		if _, err := parse(wrong); err == nil || !strings.Contains(err.Error(), "is not a version of Kubernetes") {
-			t.Errorf("%q: %v", wrong, err)
-		}
+		_, err := parse(wrong)
+		assert.ErrorContainsf(t, err, "is not a version of Kubernetes", "%q", wrong)
 	}
 }
 

@@ -58,9 +58,8 @@ func TestLeases(t *testing.T) {
 			resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}},
 				Body: io.NopCloser(strings.NewReader(string(body)))}
 			l.follow(m, path, resp)
-			if _, err := io.ReadAll(resp.Body); err != nil {
-				t.Fatal(err)
-			}
+			_, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
 		}
 		answer(put(func(*coordinationv1.Lease) {}))
 		for _, step := range []struct {

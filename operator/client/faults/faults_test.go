@@ -49,10 +49,8 @@ func TestRules(t *testing.T) {
 	if err := c.Subresource("status").Update(ctx, pod("a1"), nil); !apierrors.IsForbidden(err) {
 		t.Errorf("status: %v", err)
 	}
-	if _, err := client.List[corev1.Pod](ctx, c, client.InNamespace("default")); !errors.Is(err,
-		context.DeadlineExceeded) {
-		t.Errorf("list: %v", err)
-	}
+	_, err := client.List[corev1.Pod](ctx, c, client.InNamespace("default"))
+	assert.ErrorIsf(t, err, context.DeadlineExceeded, "list")
 	pods, err := client.List[corev1.Pod](ctx, c)
 	if err != nil || len(pods) != 3 {
 		t.Errorf("%d pods, %v", len(pods), err)

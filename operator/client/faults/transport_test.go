@@ -93,9 +93,8 @@ func TestTransportCalls(t *testing.T) {
 		r, err := http.NewRequest(test.method, "http://server"+test.url, strings.NewReader(test.body))
 		require.NoError(t, err)
 		r.Header.Set("Content-Type", test.content)
-		if _, err := faulty.RoundTrip(r); err != nil {
-			t.Errorf("%s %s: %v", test.method, test.url, err)
-		}
+		_, err = faulty.RoundTrip(r)
+		assert.NoErrorf(t, err, "%s %s", test.method, test.url)
 		if calls := faulty.Calls(); len(calls) != 1 || calls[0] != test.want {
 			t.Errorf("%s %s: %+v, want %+v", test.method, test.url, calls, test.want)
 		}
@@ -144,9 +143,8 @@ func TestTransportErrors(t *testing.T) {
 	if _, err := pods.Create(t.Context(), pod("a"), metav1.CreateOptions{}); err == nil {
 		t.Error("the response was not lost")
 	}
-	if _, err := pods.Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
-		t.Errorf("the create whose response was lost: %v", err)
-	}
+	_, err := pods.Get(t.Context(), "a", metav1.GetOptions{})
+	assert.NoErrorf(t, err, "the create whose response was lost")
 	health := faulty.On(faults.Call{Path: "/heal*"}).Return(faults.Unavailable)
 	if _, err := c.RESTClient().Get().AbsPath("/healthz").DoRaw(t.Context()); !apierrors.IsServiceUnavailable(err) ||
 		health.Hits() != 1 {

@@ -46,9 +46,8 @@ func TestSoak(t *testing.T) {
 	length := time.Duration(0)
 	if text := os.Getenv("KELSON_SOAK"); text != "" {
 		var err error
-		if length, err = time.ParseDuration(text); err != nil {
-			t.Fatal(err)
-		}
+		length, err = time.ParseDuration(text)
+		require.NoError(t, err)
 	}
 	if text := os.Getenv("KELSON_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)

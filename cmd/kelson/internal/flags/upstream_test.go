@@ -168,8 +168,7 @@ func TestRuntimeConfig(t *testing.T) {
 		"--runtime-config=example.com/v1=true": "--runtime-config: unknown api groups example.com/v1",
 		"--service-node-port-range=1-2-3":      "--service-node-port-range: ",
 	} {
-		if _, err := parse(arg); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", arg, err)
-		}
+		_, err := parse(arg)
+		assert.ErrorContainsf(t, err, want, "%s", arg)
 	}
 }

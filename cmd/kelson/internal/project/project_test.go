@@ -1,7 +1,6 @@
 package project
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,16 +28,13 @@ func TestOpenFindsMainPackage(t *testing.T) {
 	}
 	dir := t.TempDir()
 	write(t, dir, "lib/lib.go", "package lib")
-	if _, err := Open(dir); !errors.Is(err, ErrNone) {
-		t.Errorf("a folder without a project: %v", err)
-	}
+	_, err := Open(dir)
+	assert.ErrorIsf(t, err, ErrNone, "a folder without a project")
 	write(t, dir, "go.mod", "module example.com/p\n")
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "no main.go") {
-		t.Errorf("without a main package: %v", err)
-	}
-	if _, err := Open(filepath.Join(dir, "lib/lib.go")); err == nil || !strings.Contains(err.Error(), "not a folder") {
-		t.Errorf("a file: %v", err)
-	}
+	_, err = Open(dir)
+	assert.ErrorContainsf(t, err, "no main.go", "without a main package")
+	_, err = Open(filepath.Join(dir, "lib/lib.go"))
+	assert.ErrorContainsf(t, err, "not a folder", "a file")
 }
 
 func TestMainImports(t *testing.T) {
@@ -173,9 +169,8 @@ func TestMakefileThatWritesOutside(t *testing.T) {
 	}
 	g.Outside = true
 	assert.NoError(t, run())
-	if _, err := os.Stat(victim); err != nil {
-		t.Error(err)
-	}
+	_, err := os.Stat(victim)
+	assert.NoError(t, err)
 	g.Outside = false
 	write(t, top, ".git/HEAD", "")
 	assert.NoErrorf(t, run(), "in one checkout")

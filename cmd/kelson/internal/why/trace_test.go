@@ -74,10 +74,8 @@ func TestChain(t *testing.T) {
 }
 
 func TestMalformedTraces(t *testing.T) {
-	if _, err := causes.Read(strings.NewReader("{}\nnonsense\n")); err == nil ||
-		!strings.Contains(err.Error(), "line 2") {
-		t.Errorf("got %v", err)
-	}
+	_, err := causes.Read(strings.NewReader("{}\nnonsense\n"))
+	assert.ErrorContains(t, err, "line 2")
 	a, err := causes.Read(strings.NewReader(first))
 	require.NoError(t, err)
 	if found := a.Find("pod", "", "absent"); len(found) > 0 {

@@ -2,7 +2,6 @@ package deployed
 
 import (
 	"encoding/base64"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -248,9 +247,8 @@ func TestCertify(t *testing.T) {
 	if !source.Certify(m, other) {
 		t.Fatal("it issues no certificate")
 	}
-	if m, err = source.Read(); err != nil {
-		t.Fatal(err)
-	}
+	m, err = source.Read()
+	require.NoError(t, err)
 	pod := m.Manager.Spec.Template.Spec
 	mount, volume := pod.Containers[0].VolumeMounts[1], pod.Volumes[1]
 	if mount.MountPath != other || mount.Name != volume.Name || volume.Secret.SecretName != ownCertificate {
@@ -280,9 +278,8 @@ func TestReadWithoutDeployment(t *testing.T) {
 		"no kustomization": "-- config/manager/kustomization.yaml --\nresources: []\n",
 		"no Deployment":    "-- config/default/kustomization.yaml --\nresources: [a.yaml]\n-- config/default/a.yaml --\napiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n",
 	} {
-		if _, err := (&Source{Dir: write(t, text)}).Read(); !errors.Is(err, ErrNone) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := (&Source{Dir: write(t, text)}).Read()
+		assert.ErrorIsf(t, err, ErrNone, "%s", name)
 	}
 }
 

@@ -1,7 +1,6 @@
 package waitfor
 
 import (
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,9 +55,8 @@ func TestNamesOfKinds(t *testing.T) {
 
 func TestBadConditionsAreNamed(t *testing.T) {
 	for _, text := range []string{"", "at/a", "at:{.x}=1", "/a:{.x}=1", "at/a:", "at/a:{.x=1", "a/b/c/d:{.x}=1"} {
-		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), "OBJECT:JSONPATH=VALUE") {
-			t.Errorf("%q: %v", text, err)
-		}
+		_, err := Parse(text)
+		assert.ErrorContainsf(t, err, "OBJECT:JSONPATH=VALUE", "%q", text)
 	}
 }
 
