@@ -73,9 +73,8 @@ func TestMakeTurnsCgoOff(t *testing.T) {
 	}
 	t.Setenv("CGO_ENABLED", "1")
 	const rule = "--eval=show-setting: ; @echo cgo is $$CGO_ENABLED"
-	if out := makeOutput(t, rule, "show-setting"); !strings.Contains(out, "cgo is 0\n") {
-		t.Errorf("recipes run with another setting of cgo than 0: %s", out)
-	}
+	out := makeOutput(t, rule, "show-setting")
+	assert.Containsf(t, out, "cgo is 0\n", "recipes run with another setting of cgo than 0")
 }
 
 // The go command compiles alike in a script and in a recipe: scripts inherit the environment of

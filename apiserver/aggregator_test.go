@@ -203,10 +203,9 @@ func TestBrokenBundle(t *testing.T) {
 # TYPE aggregator_unavailable_apiservice gauge
 aggregator_unavailable_apiservice{name="v1.a.example.com"} 1
 `
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
-			"aggregator_unavailable_apiservice"); err != nil {
-			t.Error(err)
-		}
+		err := testutil.GatherAndCompare(registry, strings.NewReader(want),
+			"aggregator_unavailable_apiservice")
+		assert.NoError(t, err)
 		cancel()
 		assert.NoError(t, <-ended)
 	})

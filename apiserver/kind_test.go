@@ -249,9 +249,8 @@ func TestLifecycle(t *testing.T) {
 	}
 	<-w.ResultChan()
 	ok(in.Patch(ctx, "b", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
-	if e := <-w.ResultChan(); e.Type != watch.Deleted {
-		t.Errorf("event: %v", e)
-	}
+	e := <-w.ResultChan()
+	assert.Equalf(t, e.Type, watch.Deleted, "event: %v", e)
 
 	// A grace period does, too.
 	ok(in.Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"labels":{"oven":"yes"}}}`),

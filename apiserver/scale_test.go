@@ -1,7 +1,6 @@
 package apiserver_test
 
 import (
-	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kelson.dev/apiserver"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -61,12 +61,9 @@ func TestScale(t *testing.T) {
 	require.NoError(t, err)
 	check(t, "fires", text(t, now, "spec", "fires"), "5")
 	check(t, "generation", text(t, now, "metadata", "generation"), "3")
-	if fields := text(t, now, "metadata", "managedFields"); !strings.Contains(fields,
-		`{"f:spec":{"f:fires":{}}},"manager":"scaler"`) {
-		t.Errorf("managedFields: %s", fields)
-	}
-	if table := body(t, s, "/apis/"+group+"/v1/namespaces/default/ovens/a/scale",
-		"application/json;as=Table;v=v1;g=meta.k8s.io"); !strings.Contains(table, `"cells":["a",5,5,`) {
-		t.Errorf("table: %s", table)
-	}
+	fields := text(t, now, "metadata", "managedFields")
+	assert.Containsf(t, fields, `{"f:spec":{"f:fires":{}}},"manager":"scaler"`, "managedFields")
+	table := body(t, s, "/apis/"+group+"/v1/namespaces/default/ovens/a/scale",
+		"application/json;as=Table;v=v1;g=meta.k8s.io")
+	assert.Containsf(t, table, `"cells":["a",5,5,`, "table")
 }

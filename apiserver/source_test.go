@@ -89,9 +89,8 @@ func TestSource(t *testing.T) {
 		delete(source.costs, "olive")
 		before := source.reads
 		source.mu.Unlock()
-		if e := <-w.ResultChan(); e.Type != watch.Deleted {
-			t.Errorf("event %v", e)
-		}
+		e := <-w.ResultChan()
+		assert.Equalf(t, e.Type, watch.Deleted, "event %v", e)
 		source.mu.Lock()
 		if source.reads != before+1 {
 			t.Errorf("%d reads for one interval", source.reads-before)
@@ -138,9 +137,8 @@ func TestHangingSource(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got := body(t, s, "/apis/other.example.com/v1/pizzas", "application/json"); !strings.Contains(got, "PizzaList") {
-		t.Errorf("another kind: %s", got)
-	}
+	got := body(t, s, "/apis/other.example.com/v1/pizzas", "application/json")
+	assert.Containsf(t, got, "PizzaList", "another kind")
 }
 
 // notifyingShelf can be written and reports changes.
@@ -392,18 +390,15 @@ func checkSubresourceDocs(t *testing.T, s *apiserver.Server) {
 			ref   string
 		}{"v2": {v2.Paths, "$ref:#/definitions/" + piecesName},
 			"v3": {v3.Paths, "$ref:#/components/schemas/" + piecesName}} {
-			if got := fmt.Sprint(test.paths[in+"cut"].Post.Responses[code]); !strings.Contains(got, test.ref) {
-				t.Errorf("%s: response %s of cut: %s", version, code, got)
-			}
+			got := fmt.Sprint(test.paths[in+"cut"].Post.Responses[code])
+			assert.Containsf(t, got, test.ref, "%s: response %s of cut", version, code)
 			if got := fmt.Sprint(test.paths[in+"bake"].Post.Responses[code]); !strings.Contains(got, "type:object") {
 				t.Errorf("%s: response %s of bake, which can be any object: %s", version, code, got)
 			}
 		}
 	}
-	if ref := fmt.Sprint(v3.Paths[in+"bake"].Post.RequestBody); !strings.Contains(ref,
-		"#/components/schemas/"+bakeName) {
-		t.Errorf("v3: the body of bake: %s", ref)
-	}
+	ref := fmt.Sprint(v3.Paths[in+"bake"].Post.RequestBody)
+	assert.Containsf(t, ref, "#/components/schemas/"+bakeName, "v3: the body of bake")
 	if len(v2.Paths[in+"bake"].Post.Parameters) == 0 ||
 		!strings.Contains(fmt.Sprint(v2.Paths[in+"bake"].Post.Parameters[0]), "#/definitions/"+bakeName) {
 		t.Errorf("v2: the body of bake: %v", v2.Paths[in+"bake"].Post.Parameters)

@@ -182,9 +182,8 @@ func TestNoPizzaWithoutTopping(t *testing.T) {
 						if apierrors.ReasonForError(err) == "" && err != nil {
 							t.Error(err)
 						}
-						if err := s.Transact(ctx, func(tx *apiserver.Tx) error { return consistent(tx) }); err != nil {
-							t.Error(err)
-						}
+						err = s.Transact(ctx, func(tx *apiserver.Tx) error { return consistent(tx) })
+						assert.NoError(t, err)
 					}
 				})
 			}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/history"
 	"kelson.dev/lab/testenv"
@@ -43,9 +44,8 @@ func (b *tab) view(path, shot string) {
 	b.t.Helper()
 	b.goTo(path)
 	b.until(`!document.querySelector('.loading') && document.querySelector('main h1') && document.querySelector('main').innerText.length > 20`)
-	if problem := eval[string](b, `[...document.querySelectorAll('[role=alert]')].map((p) => p.innerText).join('\n')`); problem != "" {
-		b.t.Errorf("%s shows a problem: %s", path, problem)
-	}
+	problem := eval[string](b, `[...document.querySelectorAll('[role=alert]')].map((p) => p.innerText).join('\n')`)
+	assert.Equalf(b.t, problem, "", "%s shows a problem", path)
 	b.shot(shot + "-light")
 	b.dark(true)
 	b.shot(shot + "-dark")

@@ -32,9 +32,8 @@ func writeHistory(t *testing.T) string {
 	defer f.Close()
 	w, err := history.NewWriter(f)
 	require.NoError(t, err)
-	if err := w.Resource(history.Resource{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true}); err != nil {
-		t.Fatal(err)
-	}
+	err = w.Resource(history.Resource{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true})
+	require.NoError(t, err)
 	key := history.Key{Resource: "configmaps", Namespace: "default", Name: "settings"}
 	began := time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
 	for i, size := range []string{"small", "medium", "large"} {

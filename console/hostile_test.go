@@ -248,13 +248,11 @@ func TestHostileTexts(t *testing.T) {
 		t.Helper()
 		b.goTo(path)
 		b.until(`document.querySelector('main').innerText.includes(` + quoted(shows) + `)`)
-		if found := eval[string](b, `[typeof hacked, ...[...document.querySelectorAll('script,iframe,img,style,link,object,embed,[onerror],[onload],[onfocus],a[href^="javascript"]')]
-			.filter((e) => !e.closest('head')).map((e) => e.outerHTML)].join()`); found != "undefined" {
-			t.Errorf("%s: %s", path, found)
-		}
-		if polluted := eval[string](b, `Object.keys(Object.prototype).join()`); polluted != "" {
-			t.Errorf("%s: all objects have the properties %s", path, polluted)
-		}
+		found := eval[string](b, `[typeof hacked, ...[...document.querySelectorAll('script,iframe,img,style,link,object,embed,[onerror],[onload],[onfocus],a[href^="javascript"]')]
+			.filter((e) => !e.closest('head')).map((e) => e.outerHTML)].join()`)
+		assert.Equalf(t, found, "undefined", "%s", path)
+		polluted := eval[string](b, `Object.keys(Object.prototype).join()`)
+		assert.Equalf(t, polluted, "", "%s: all objects have the properties", path)
 		if prefix := "/" + strings.SplitN(path, "/", 3)[1]; !strings.HasPrefix(eval[string](b, `location.pathname`),
 			strings.SplitN(prefix, "?", 2)[0]) {
 			t.Errorf("%s led to %s", path, eval[string](b, `location.href`))

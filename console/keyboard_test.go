@@ -3,7 +3,6 @@ package console_test
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -699,9 +698,8 @@ func TestKeyboard(t *testing.T) {
 		b.press("first")
 		b.shows("first line")
 		b.to("Download")
-		if file := eval[string](b, `fetch(document.activeElement.href).then((r) => r.text())`); !strings.Contains(file, "first line") {
-			t.Errorf("the downloaded log: %q", file)
-		}
+		file := eval[string](b, `fetch(document.activeElement.href).then((r) => r.text())`)
+		assert.Containsf(t, file, "first line", "the downloaded log")
 		b.to("Log")
 		for !eval[bool](b, `document.activeElement.matches('pre.logs')`) { // the tab is named Logs
 			b.to("Log")

@@ -159,9 +159,8 @@ func TestPast(t *testing.T) {
 			b.goTo(path)
 			b.loaded()
 			b.shows(label)
-			if problem := eval[string](b, `document.querySelector('[role=alert]')?.innerText ?? ''`); problem != "" {
-				t.Errorf("%s: %s shows a problem: %s", name, path, problem)
-			}
+			problem := eval[string](b, `document.querySelector('[role=alert]')?.innerText ?? ''`)
+			assert.Equalf(t, problem, "", "%s: %s shows a problem", name, path)
 		}
 	}
 	// The fork continues: the deletion ends there, and the past state does not change.

@@ -89,9 +89,8 @@ func TestLoss(t *testing.T) {
 			t.Helper()
 			got := whole
 			err := jsondecode.Decode([]byte(data), into, nil, func(obj metav1.Object, what jsondecode.Loss) {
-				if got = what; obj.GetUID() != "u" {
-					t.Errorf("%s: of %T %q", name, obj, obj.GetUID())
-				}
+				got = what
+				assert.Equalf(t, obj.GetUID(), "u", "%s: of %T", name, obj)
 			})
 			require.NoErrorf(t, err, "%s %s", name, status)
 			if name == "own" && want == members {
@@ -105,9 +104,8 @@ func TestLoss(t *testing.T) {
 
 		var other lamps
 		require.NoError(t, kjson.UnmarshalCaseSensitivePreserveInts([]byte(data), &other))
-		if got := jsondecode.Status([]byte(data), &other); (got == whole) != (want == whole) {
-			t.Errorf("Status of %s: %d, want %d", status, got, want)
-		}
+		got := jsondecode.Status([]byte(data), &other)
+		assert.Equalf(t, got == whole, want == whole, "Status of %s: %d, want %d", status, got, want)
 	}
 }
 
@@ -129,8 +127,7 @@ func FuzzLoss(f *testing.F) {
 		}) != nil || lost != jsondecode.Whole {
 			return
 		}
-		if got := jsondecode.Status(data, &obj); got != jsondecode.Whole {
-			t.Errorf("%s is whole, but as %+v it is not", data, obj.Status)
-		}
+		got := jsondecode.Status(data, &obj)
+		assert.Equalf(t, got, jsondecode.Whole, "%s is whole, but as %+v it is not", data, obj.Status)
 	})
 }

@@ -44,15 +44,13 @@ func TestAttributesOfRequests(t *testing.T) {
 		return resp.StatusCode
 	}
 	for _, r := range attributes.Definitions(own) {
-		if code := send(r, nil); code/100 != 2 {
-			t.Fatalf("%s: %d", r.Name, code)
-		}
+		code := send(r, nil)
+		require.Equalf(t, code/100, 2, "%s: %d", r.Name, code)
 	}
 	for i, of := range attributes.Configurations {
-		if code := send(attributes.Request{Method: http.MethodPost, Path: of.Path, ContentType: "application/json",
-			Body: hook.Configuration(i, own)}, nil); code != http.StatusCreated {
-			t.Fatalf("%s: %d", of.Kind, code)
-		}
+		code := send(attributes.Request{Method: http.MethodPost, Path: of.Path, ContentType: "application/json",
+			Body: hook.Configuration(i, own)}, nil)
+		require.Equalf(t, code, http.StatusCreated, "%s", of.Kind)
 	}
 	requests := attributes.Requests(own)
 	if len(requests) != len(want) {

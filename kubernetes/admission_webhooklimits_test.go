@@ -62,9 +62,8 @@ func TestMatchConditionsThatFail(t *testing.T) {
 					w.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "c", Expression: expression}}
 				})
 			_, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), cm(), metav1.CreateOptions{})
-			if refused := err != nil; refused != (policy == admissionregistrationv1.Fail) {
-				t.Errorf("%s, %s: %v", name, policy, err)
-			}
+			refused := err != nil
+			assert.Equalf(t, refused, policy == admissionregistrationv1.Fail, "%s, %s: %v", name, policy, err)
 			assert.Equalf(t, len(h.reviews()), 0, "%s, %s: the webhook was called", name, policy)
 			err = c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), made.Name,
 				metav1.DeleteOptions{})

@@ -46,10 +46,8 @@ func TestMutatingWebhooksInOrder(t *testing.T) {
 	if err == nil {
 		t.Errorf("a patch that can't be applied: %v", after.Data)
 	}
-	if want := "Internal error occurred: add operation does not apply: doc is missing path"; err == nil ||
-		!strings.Contains(err.Error(), want) {
-		t.Errorf("patch = %v, want %s", err, want)
-	}
+	want := "Internal error occurred: add operation does not apply: doc is missing path"
+	assert.ErrorContainsf(t, err, want, "patch")
 }
 
 // A webhook with reinvocationPolicy IfNeeded is called again if another webhook or a plugin changed
@@ -210,10 +208,8 @@ func TestCustomResources(t *testing.T) {
 	_, err := c.dynamic.Resource(schema.GroupVersionResource{Group: "shop.example", Version: "v1",
 		Resource: "widgets"}).Namespace("default").
 		Create(t.Context(), admittedWidget("v1", "big", `{"size":1}`), metav1.CreateOptions{})
-	if want := `Widget.shop.example "big" is invalid: spec.size: Invalid value: 11`; err == nil ||
-		!strings.Contains(err.Error(), want) {
-		t.Errorf("create = %v, want %s", err, want)
-	}
+	want := `Widget.shop.example "big" is invalid: spec.size: Invalid value: 11`
+	assert.ErrorContainsf(t, err, want, "create")
 }
 
 // A webhook changes the scale of a custom resource.
@@ -231,9 +227,8 @@ func TestMutatingScale(t *testing.T) {
 	require.NoError(t, err)
 	after, err := objects.Get(t.Context(), "w", metav1.GetOptions{})
 	require.NoError(t, err)
-	if n, _, _ := unstructured.NestedInt64(after.Object, "spec", "replicas"); n != 5 {
-		t.Errorf("replicas %d, want 5", n)
-	}
+	n, _, _ := unstructured.NestedInt64(after.Object, "spec", "replicas")
+	assert.Equalf(t, n, 5, "replicas")
 	if r := h.reviews()[0]; r.Kind.Kind != "Scale" || !strings.Contains(string(r.Object.Raw), `"replicas":3`) ||
 		!strings.Contains(string(r.OldObject.Raw), `"replicas":1`) {
 		t.Errorf("review %v: %s, %s", r.Kind, r.Object.Raw, r.OldObject.Raw)
@@ -249,9 +244,8 @@ func TestNoPatchAtDeletion(t *testing.T) {
 	c.mutating(t, "m", newHook(t, patched(`[{"op":"add","path":"/data","value":{}}]`)),
 		rule("DELETE", "", "v1", "configmaps"))
 	err := c.CoreV1().ConfigMaps("default").Delete(t.Context(), "cm", metav1.DeleteOptions{})
-	if want := `admission webhook "m.kelson.dev" attempted to modify the object, which is not supported for this operation`; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("delete = %v, want %s", err, want)
-	}
+	want := `admission webhook "m.kelson.dev" attempted to modify the object, which is not supported for this operation`
+	assert.ErrorContainsf(t, err, want, "delete")
 	_, err = c.CoreV1().ConfigMaps("default").Get(t.Context(), "cm", metav1.GetOptions{})
 	assert.NoErrorf(t, err, "the object does not exist")
 }

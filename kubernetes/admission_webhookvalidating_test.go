@@ -184,9 +184,8 @@ func TestSubresourcesWithOwnKinds(t *testing.T) {
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"},
 		Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
 	require.NoError(t, c.CoreV1().Pods("default").Bind(t.Context(), binding, metav1.CreateOptions{}))
-	if r := want("CREATE", "binding", "Binding"); !strings.Contains(string(r.Object.Raw), `"target"`) {
-		t.Errorf("binding: %s", r.Object.Raw)
-	}
+	r := want("CREATE", "binding", "Binding")
+	assert.Containsf(t, string(r.Object.Raw), `"target"`, "binding")
 	pod, err = c.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
 	require.NoError(t, err)
 	pod.Status.Phase = corev1.PodRunning
@@ -275,10 +274,9 @@ func TestMatching(t *testing.T) {
 			test.rule.Operations = slices.Clone(test.rule.Operations)
 			made := c.validating(t, "w", h, test.rule, edit)
 			t.Cleanup(func() {
-				if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(),
-					made.Name, metav1.DeleteOptions{}); err != nil {
-					t.Error(err)
-				}
+				err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(),
+					made.Name, metav1.DeleteOptions{})
+				assert.NoError(t, err)
 			})
 			for _, probe := range []struct {
 				write func() error
@@ -375,10 +373,9 @@ func TestWebhooksThatFail(t *testing.T) {
 					}
 				})
 				t.Cleanup(func() {
-					if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(),
-						"w", metav1.DeleteOptions{}); err != nil {
-						t.Error(err)
-					}
+					err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(),
+						"w", metav1.DeleteOptions{})
+					assert.NoError(t, err)
 				})
 				_, err := c.CoreV1().ConfigMaps("default").Create(t.Context(),
 					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "x"}}, metav1.CreateOptions{})
@@ -456,10 +453,9 @@ func TestWebhooksCantLockOut(t *testing.T) {
 	_, err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), made,
 		metav1.UpdateOptions{})
 	assert.NoErrorf(t, err, "update the configuration")
-	if err := c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "all",
-		metav1.DeleteOptions{}); err != nil {
-		t.Errorf("delete the configuration: %v", err)
-	}
+	err = c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(t.Context(), "all",
+		metav1.DeleteOptions{})
+	assert.NoErrorf(t, err, "delete the configuration")
 	for _, r := range h.reviews() { // they may include writes of controllers
 		if r.Resource.Group == admissionregistrationv1.GroupName {
 			t.Errorf("review %v", r)

@@ -71,9 +71,8 @@ func TestDeniedDeletionKeepsNamespace(t *testing.T) {
 		if !labeled.DeletionTimestamp.IsZero() {
 			p.Error("the protected object is being deleted")
 		}
-		if n := p.Plane().Store().Snapshot().Count("secrets", "team"); n != 0 {
-			p.Errorf("%d objects of other kinds are left", n)
-		}
+		n := p.Plane().Store().Snapshot().Count("secrets", "team")
+		assert.Equalf(p, n, 0, "objects of other kinds are left")
 		p.Get(p.T, ns)
 		i := slices.IndexFunc(ns.Status.Conditions, func(c corev1.NamespaceCondition) bool {
 			return c.Type == corev1.NamespaceDeletionContentFailure

@@ -268,15 +268,13 @@ func (d *driven) everything() {
 	}
 	wait(5 * time.Minute)
 	foreground := metav1.DeletePropagationForeground
-	if err := d.client.Delete(ctx, named("apps/v1", "Deployment", "default", "web"),
-		client.PropagationPolicy(foreground)); err != nil {
-		d.Error(err)
-	}
+	err = d.client.Delete(ctx, named("apps/v1", "Deployment", "default", "web"),
+		client.PropagationPolicy(foreground))
+	assert.NoError(d, err)
 	orphan := metav1.DeletePropagationOrphan
-	if err := d.client.Delete(ctx, named("v1", "ReplicationController", "default", "old"),
-		client.PropagationPolicy(orphan)); err != nil {
-		d.Error(err)
-	}
+	err = d.client.Delete(ctx, named("v1", "ReplicationController", "default", "old"),
+		client.PropagationPolicy(orphan))
+	assert.NoError(d, err)
 	d.remove(named("v1", "Namespace", "", "team"), named("v1", "Service", "default", "balanced"),
 		named("apps/v1", "StatefulSet", "default", "db"),
 		named("v1", "PersistentVolumeClaim", "default", "data-db-0"), named("v1", "PersistentVolume", "", "spare"),
@@ -287,10 +285,9 @@ func (d *driven) everything() {
 		named("networking.k8s.io/v1", "IPAddress", "", "10.0.0.1"),
 		named("apiregistration.k8s.io/v1", "APIService", "", "v1.apps"),
 		named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "things.example.com"))
-	if err := d.client.Patch(ctx, named("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", "", "probes"),
-		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"matchingPrecedence":3}}`))); err != nil {
-		d.Error(err)
-	}
+	err = d.client.Patch(ctx, named("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", "", "probes"),
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"matchingPrecedence":3}}`)))
+	assert.NoError(d, err)
 	wait(5 * time.Minute)
 	// A node that disappears with its pods.
 	d.remove(named("v1", "Node", "", "node-1"), named("batch/v1", "CronJob", "default", "often"),

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/controllers/certificates"
 	"kelson.dev/operator/client"
@@ -62,9 +63,8 @@ func servingCertificates(t *testing.T) {
 		err = node.Create(t.Context(), servingRequest(t, test.name, test.subject, test.dns, test.ips))
 		require.NoError(t, err)
 		time.Sleep(2 * time.Minute) // the node's addresses may be set after the request
-		if got := len(csrOf(t, env, test.name).Status.Certificate) > 0; got != test.want {
-			t.Errorf("%s: signed: %t, want %t", test.name, got, test.want)
-		}
+		got := len(csrOf(t, env, test.name).Status.Certificate) > 0
+		assert.Equalf(t, got, test.want, "%s: signed", test.name)
 	}
 	env.Create(t, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gone"}})
 	if r := csrOf(t, env, "no-node"); len(r.Status.Certificate) > 0 || len(r.Status.Conditions) > 0 {

@@ -230,9 +230,8 @@ func TestFlappingReadiness(t *testing.T) {
 					want = "True True False False False False False False False False "
 				}
 				assert.Equalf(t, got, want, "Ready")
-				if status, _ := condition(getPod(t, env, "steady").Status.Conditions, "Ready"); status != "True" {
-					t.Errorf("the other pod: Ready %s", status)
-				}
+				status, _ := condition(getPod(t, env, "steady").Status.Conditions, "Ready")
+				assert.Equalf(t, status, "True", "the other pod: Ready")
 				if !slices.ContainsFunc(eventsOf(t, env, "flaps"), func(e string) bool {
 					return strings.HasPrefix(e, "Warning Unhealthy Readiness probe failed")
 				}) {
@@ -291,9 +290,8 @@ func TestNodeGoesSilentAndComesBack(t *testing.T) {
 			t.Fatalf("pods on %q", got)
 		}
 		letPass(t, env, 10*time.Minute)
-		if status, _ := condition(simulatedNode(t, env).Status.Conditions, "Ready"); status != "Unknown" {
-			t.Errorf("the silent node: Ready %s", status)
-		}
+		status, _ := condition(simulatedNode(t, env).Status.Conditions, "Ready")
+		assert.Equalf(t, status, "Unknown", "the silent node: Ready")
 		assert.Slicef(t, places(), []string{"node-1 terminating", "spare-1"}, "pods on")
 		n := simulatedNode(t, env)
 		delete(n.Annotations, simulatednodes.AnnotationSilent)

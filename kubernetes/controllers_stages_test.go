@@ -350,9 +350,8 @@ spec:
 		}
 		time.Sleep(10 * time.Second)
 		env.Settle(t)
-		if p := getPod(t, env, "fail"); p.Status.Phase != corev1.PodPending {
-			t.Errorf("a pod whose Stage fails is %s", p.Status.Phase)
-		}
+		p := getPod(t, env, "fail")
+		assert.Equalf(t, p.Status.Phase, corev1.PodPending, "a pod whose Stage fails")
 		setSilent := func(value string) {
 			n := simulatedNode(t, env)
 			n.Annotations[simulatednodes.AnnotationSilent] = value
@@ -361,14 +360,12 @@ spec:
 		setSilent("true")
 		time.Sleep(5 * time.Minute)
 		env.Settle(t)
-		if p := getPod(t, env, "late"); p.Status.Reason != "" {
-			t.Error("a pod changed on a silent node")
-		}
+		p = getPod(t, env, "late")
+		assert.Equalf(t, p.Status.Reason, "", "a pod changed on a silent node")
 		setSilent("")
 		time.Sleep(2 * time.Minute)
 		env.Settle(t)
-		if p := getPod(t, env, "late"); p.Status.Reason != "Late" {
-			t.Errorf("after the silence: %q", p.Status.Reason)
-		}
+		p = getPod(t, env, "late")
+		assert.Equalf(t, p.Status.Reason, "Late", "after the silence")
 	})
 }

@@ -78,10 +78,9 @@ func TestMigration(t *testing.T) {
 		}
 		want("first", migrationv1.MigrationSucceeded)
 		require.NoError(t, env.Client().Get(t.Context(), client.KeyOf(definition), definition))
-		if left, _, _ := unstructured.NestedStringSlice(definition.Object, "status",
-			"storedVersions"); !slices.Equal(left, []string{"v2"}) {
-			t.Errorf("stored versions %v", left)
-		}
+		left, _, _ := unstructured.NestedStringSlice(definition.Object, "status",
+			"storedVersions")
+		assert.Slicef(t, left, []string{"v2"}, "stored versions")
 		all, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
 		if !slices.ContainsFunc(all, func(c any) bool {
 			condition := c.(map[string]any)

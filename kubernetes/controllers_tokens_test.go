@@ -61,18 +61,16 @@ func TestTokensInSecrets(t *testing.T) {
 		time.Sleep(10 * 365 * 24 * time.Hour)
 		const name = "system:serviceaccount:default:robot"
 		assert.Equalf(t, authenticated(t, env, token), name, "the token authenticates")
-		if used := secretOf(t, env, "default", "one").Labels["kubernetes.io/legacy-token-last-used"]; used != time.Now().UTC().Format(time.DateOnly) {
-			t.Errorf("last used: %q", used)
-		}
+		used := secretOf(t, env, "default", "one").Labels["kubernetes.io/legacy-token-last-used"]
+		assert.Equalf(t, used, time.Now().UTC().Format(time.DateOnly), "last used")
 		require.NoError(t, env.Client().Delete(t.Context(), one))
 		assert.Equalf(t, authenticated(t, env, token), "", "without its Secret, the token authenticates")
 		require.NoError(t, env.Client().Delete(t.Context(), account))
 		if secretOf(t, env, "default", "two") != nil {
 			t.Error("the Secret still exists without its account")
 		}
-		if got := authenticated(t, env, string(two.Data["token"])); got != "" {
-			t.Errorf("without its account, the token authenticates %q", got)
-		}
+		got := authenticated(t, env, string(two.Data["token"]))
+		assert.Equalf(t, got, "", "without its account, the token authenticates")
 	})
 }
 

@@ -55,9 +55,8 @@ func TestClaim(t *testing.T) {
 	require.NoError(t, err)
 	release, err := old.Claim()
 	require.NoError(t, err)
-	if got := utilfeature.DefaultMutableFeatureGate.EmulationVersion().String(); got != "1.34" {
-		t.Errorf("the gates emulate %s", got)
-	}
+	got := utilfeature.DefaultMutableFeatureGate.EmulationVersion().String()
+	assert.Equalf(t, got, "1.34", "the gates emulate")
 	again, err := old.Claim()
 	require.NoError(t, err)
 	if _, err := (emulation.Version{}).Claim(); !errors.Is(err, emulation.ErrOtherVersion) ||

@@ -143,9 +143,8 @@ func TestPartsOfDocuments(t *testing.T) {
 		w.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("%d %s %v", w.Code, w.Body, w.Header())
 	}
-	if got := get(h, "/openapi/v3", "If-None-Match", w.Header().Get("Etag")).Code; got != http.StatusNotModified {
-		t.Errorf("If-None-Match: %d", got)
-	}
+	got := get(h, "/openapi/v3", "If-None-Match", w.Header().Get("Etag")).Code
+	assert.Equalf(t, got, http.StatusNotModified, "If-None-Match")
 	for path, body := range map[string]string{"/openapi/v2/": "404 page not found\n", "/openapi/v3/apis/nothing": "",
 		"/openapi/v3/": ""} {
 		if w := get(h, path); w.Code != 404 || w.Body.String() != body {
@@ -202,9 +201,8 @@ func TestV3(t *testing.T) {
 	index := paths(t, h)
 	for path, want := range map[string]bool{"api/v1": true, "apis/apps/v1": true, "apis/apps": true, "version": true,
 		"apis/batch/v1": false} {
-		if _, ok := index[path]; ok != want {
-			t.Errorf("%s in the index: %v, want %v", path, ok, want)
-		}
+		_, ok := index[path]
+		assert.Equalf(t, ok, want, "%s in the index", path)
 	}
 	url := index["apis/apps/v1"]
 	w := get(h, url, "Accept", "application/json")
@@ -228,9 +226,8 @@ func TestV3(t *testing.T) {
 		len(pb.GetPaths().GetPath()) != len(doc.Paths.Paths) {
 		t.Errorf("protobuf: %v", err)
 	}
-	if got := get(h, url, "If-None-Match", w.Header().Get("Etag")).Code; got != http.StatusNotModified {
-		t.Errorf("If-None-Match: %d", got)
-	}
+	got := get(h, url, "If-None-Match", w.Header().Get("Etag")).Code
+	assert.Equalf(t, got, http.StatusNotModified, "If-None-Match")
 	old := get(h, "/openapi/v3/apis/apps/v1?hash=old")
 	if old.Code != http.StatusMovedPermanently || old.Header().Get("Location") != url {
 		t.Errorf("old hash: %d %v", old.Code, old.Header())

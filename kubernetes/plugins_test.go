@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
 )
@@ -66,9 +67,8 @@ func (p plane) want(code int, method, path, body string, header ...string) apite
 // refused sends a request that must get Forbidden with a message that contains the given text.
 func (p plane) refused(method, path, body, message string, header ...string) {
 	p.Helper()
-	if got := fmt.Sprint(p.want(403, method, path, body, header...)["message"]); !strings.Contains(got, message) {
-		p.Errorf("%s %s: %s\nwant %s", method, path, got, message)
-	}
+	got := fmt.Sprint(p.want(403, method, path, body, header...)["message"])
+	assert.Containsf(p, got, message, "%s %s", method, path)
 }
 
 // wantField compares a part of an object with its form in fmt.

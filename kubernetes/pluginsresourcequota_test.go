@@ -96,9 +96,8 @@ func TestConcurrentCreators(t *testing.T) {
 	if created.Load()+forbidden.Load() != 256 || left > 100 {
 		t.Errorf("%d created, %d of them deleted, %d refused", created.Load(), deleted.Load(), forbidden.Load())
 	}
-	if n := plane.Store().Snapshot().Count("secrets", "many"); int64(n) != left {
-		t.Errorf("%d exist, want %d", n, left)
-	}
+	n := plane.Store().Snapshot().Count("secrets", "many")
+	assert.Equalf(t, int64(n), left, "%d exist", n)
 	// The controller subtracts deleted objects after their events: until then, the usage may be too
 	// high but never too low.
 	want := fmt.Sprint(left)

@@ -16,6 +16,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/apitest"
 	"kelson.dev/kubernetes/controlplane"
@@ -110,10 +111,8 @@ func TestClusterTrustBundleAttest(t *testing.T) {
 		grant(p, "create", "clustertrustbundles")
 		jo := p.as("jo")
 		status := jo.Want(t, 403, "POST", bundles, bundle("example.com:s:a", signed))
-		if message := fmt.Sprint(status["message"]); !strings.Contains(message,
-			`user not permitted to attest for signerName "example.com/s"`) {
-			t.Error(message)
-		}
+		message := fmt.Sprint(status["message"])
+		assert.Contains(t, message, `user not permitted to attest for signerName "example.com/s"`)
 		jo.Want(t, 201, "POST", bundles, bundle("own", "")) // without a signer
 		grant(p, "attest", "signers")
 		jo.Want(t, 201, "POST", bundles, bundle("example.com:s:a", signed))

@@ -20,6 +20,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -53,9 +54,8 @@ func (a *adapter) storedWithoutVersion(_ context.Context, t *testing.T, key stri
 	require.NoError(t, err)
 	decoded, err := runtime.Decode(a.codec, bytes.TrimPrefix(data, []byte(prefix)))
 	require.NoError(t, err)
-	if pod := decoded.(*example.Pod); pod.ResourceVersion != "" {
-		t.Errorf("%s is stored with the resourceVersion %s", key, pod.ResourceVersion)
-	}
+	pod := decoded.(*example.Pod)
+	assert.Equalf(t, pod.ResourceVersion, "", "%s is stored with the resourceVersion", key)
 }
 
 func (a *adapter) compact(ctx context.Context, t *testing.T, resourceVersion string) {

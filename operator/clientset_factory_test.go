@@ -337,9 +337,8 @@ func TestTypedClient(t *testing.T) {
 		created.Data = map[string]string{"k": "v"}
 		_, err = maps.Update(ctx, created, metav1.UpdateOptions{})
 		must(t, err)
-		if e := <-w.ResultChan(); e.Object.(*corev1.ConfigMap).Data["k"] != "v" {
-			t.Errorf("watched %v", e)
-		}
+		e := <-w.ResultChan()
+		assert.Equalf(t, e.Object.(*corev1.ConfigMap).Data["k"], "v", "watched %v", e)
 		w.Stop()
 		list, err := maps.List(ctx, metav1.ListOptions{})
 		must(t, err)

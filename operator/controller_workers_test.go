@@ -130,9 +130,8 @@ func TestYield(t *testing.T) {
 		if measured.active != 0 || measured.most != 2 {
 			t.Errorf("%d workers reconcile at the end, %d did at most", measured.active, measured.most)
 		}
-		if s := r.Queue().Stats(); s.Ready+s.Waiting+s.Running != 0 {
-			t.Errorf("%+v is in the queue", s)
-		}
+		s := r.Queue().Stats()
+		assert.Equalf(t, s.Ready+s.Waiting+s.Running, 0, "%+v is in the queue", s)
 	})
 }
 

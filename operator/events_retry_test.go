@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/events"
 	"kelson.dev/operator/internal/apitest"
@@ -84,9 +85,8 @@ func TestOutage(t *testing.T) {
 				must(t, c.List(context.Background(), &list))
 				var got []string
 				for _, e := range list.Items {
-					if got = append(got, e.Message); e.Count != 1 {
-						t.Errorf("%s has the count %d", e.Message, e.Count)
-					}
+					got = append(got, e.Message)
+					assert.Equalf(t, e.Count, 1, "%s has the count", e.Message)
 				}
 				if slices.Sort(got); !slices.Equal(got, test.want) {
 					t.Errorf("events: %v, want %v", got, test.want)

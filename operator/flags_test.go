@@ -129,15 +129,13 @@ func TestFlagsOfOthers(t *testing.T) {
 	}
 	for args, want := range map[string]slog.Level{"": slog.LevelInfo, "--zap-devel": slog.LevelDebug, "--zap-devel -v=0": slog.LevelInfo, "-v=2": slog.LevelInfo - 8} {
 		_ = new(klog.Level).Set("0") // the default of klog's flag is the current value
-		if f = parsed(t, args, klog.InitFlags); f.log.minLevel() != want {
-			t.Errorf("%q with klog's flags: level %v, want %v", args, f.log.minLevel(), want)
-		}
+		f = parsed(t, args, klog.InitFlags)
+		assert.Equalf(t, f.log.minLevel(), want, "%q with klog's flags: level", args)
 	}
 	verbose := func(set *flag.FlagSet) { set.Int("v", 2, "the level of the log") }
 	for args, want := range map[string]slog.Level{"": slog.LevelInfo - 8, "--zap-devel": slog.LevelInfo - 8, "-v=0": slog.LevelInfo} {
-		if f = parsed(t, args, verbose); f.log.minLevel() != want {
-			t.Errorf("%q with their default: level %v, want %v", args, f.log.minLevel(), want)
-		}
+		f = parsed(t, args, verbose)
+		assert.Equalf(t, f.log.minLevel(), want, "%q with their default: level", args)
 	}
 	wrong := func(set *flag.FlagSet) { set.String("graceful-shutdown-timeout", "soon", "") }
 	var out bytes.Buffer
@@ -173,9 +171,8 @@ func TestLogFlags(t *testing.T) {
 			var out bytes.Buffer
 			log := parsed(t, tt.args).log.logger(&out)
 			for level := slog.LevelDebug - 8; level <= slog.LevelError; level++ {
-				if got := log.Enabled(t.Context(), level); got != (level >= tt.level) {
-					t.Errorf("level %v: enabled %v", level, got)
-				}
+				got := log.Enabled(t.Context(), level)
+				assert.Equalf(t, got, level >= tt.level, "level %v: enabled", level)
 			}
 			log.With("a", 1).WithGroup("g").Error("broken", "b", 2)
 			assert.Contains(t, out.String(), tt.want)

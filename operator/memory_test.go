@@ -24,10 +24,9 @@ func TestOwnsProcess(t *testing.T) {
 		flags.SetOutput(io.Discard)
 		getenv := func(name string) string { return map[string]string{"KELSON_KEEP_MEMORY": value}[name] }
 		// -h ends the program before it changes other settings of the process
-		if code := (program{args: []string{"test", "-h"}, getenv: getenv, flags: flags, alone: true}).run(t.Context(),
-			nil); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
+		code := (program{args: []string{"test", "-h"}, getenv: getenv, flags: flags, alone: true}).run(t.Context(),
+			nil)
+		assert.Equalf(t, code, 0, "exit code")
 		assert.Equalf(t, ownsProcess.Load(), want, "KELSON_KEEP_MEMORY=%s: owns the process", value)
 	}
 }

@@ -263,9 +263,8 @@ func TestWatchesByMethod(t *testing.T) {
 		require.Equalf(t, len(log), before+1, "reconciles")
 		want := trace.Cause{Event: trace.Add, Kind: "ConfigMap", Key: client.Key{Namespace: "default", Name: "tea"}}
 		got := log[before].Causes.All()[0]
-		if got.ResourceVersion = ""; got != want {
-			t.Errorf("the cause is %+v, want %+v", got, want)
-		}
+		got.ResourceVersion = ""
+		assert.Equalf(t, got, want, "the cause")
 	})
 }
 
@@ -291,9 +290,8 @@ func TestForRequests(t *testing.T) {
 		w.create(t, cm)
 		<-r.seen
 		must(t, w.Delete(t.Context(), cm))
-		if req := <-r.seen; req.Name != "a" {
-			t.Errorf("got %v", req)
-		}
+		req := <-r.seen
+		assert.Equalf(t, req.Name, "a", "got %v", req)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -124,9 +125,8 @@ func startOperator(t *testing.T, cfg operator.Config, parts ...operator.Part) (s
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := operator.Run(ctx, cfg, append(parts, operator.Name("story"))...); err != nil {
-			t.Errorf("the operator ended: %v", err)
-		}
+		err := operator.Run(ctx, cfg, append(parts, operator.Name("story"))...)
+		assert.NoErrorf(t, err, "the operator ended")
 	}()
 	stop = func() { cancel(); <-ended }
 	t.Cleanup(stop)
@@ -174,9 +174,8 @@ func TestWebhookStory(t *testing.T) {
 	})
 	stored := boat("v2", "cutter", nil)
 	must(t, c.Get(ctx, client.KeyOf(stored), stored))
-	if sails, _, _ := unstructured.NestedInt64(stored.Object, "spec", "sails"); sails != 2 {
-		t.Errorf("converted to %v", stored.Object["spec"])
-	}
+	sails, _, _ := unstructured.NestedInt64(stored.Object, "spec", "sails")
+	assert.Equalf(t, sails, 2, "converted to %v", stored.Object["spec"])
 	must(t, unstructured.SetNestedField(stored.Object, int64(1), "spec", "sails"))
 	if err := c.Update(ctx, stored); !apierrors.IsForbidden(err) ||
 		!strings.Contains(err.Error(), "a boat with 2 sails cannot lose any") {

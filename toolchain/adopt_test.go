@@ -328,10 +328,8 @@ crds:
 	for _, m := range plan.Moved {
 		got = append(got, strings.ReplaceAll(m.From+" "+m.To, dir+"/", ""))
 	}
-	if want := []string{"config/crd/shop_pizzas.yaml deploy/pizza.yaml", "config/crd/*.yaml crds/*"}; !slices.Equal(got,
-		want) {
-		t.Errorf("moves %q, want %q", got, want)
-	}
+	want := []string{"config/crd/shop_pizzas.yaml deploy/pizza.yaml", "config/crd/*.yaml crds/*"}
+	assert.Slicef(t, got, want, "moves")
 }
 
 // kubebuilder's Makefiles pass the current year.

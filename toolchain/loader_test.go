@@ -233,9 +233,8 @@ func TestResolve(t *testing.T) {
 		t.Error("a generated method counts")
 	}
 	for name, want := range map[string]bool{"A": true, "Embeds": true, "Twice": false, "Wrong": false, "Loop": false} {
-		if got := loader.Implements(api.Type(name).Type(), "MarshalText"); got != want {
-			t.Errorf("%s implements MarshalText: %v", name, got)
-		}
+		got := loader.Implements(api.Type(name).Type(), "MarshalText")
+		assert.Equalf(t, got, want, "%s implements MarshalText", name)
 	}
 }
 

@@ -222,9 +222,8 @@ func TestKubebuilderLayout(t *testing.T) {
 	require.NoError(t, err)
 	_, err = os.Stat(filepath.Join(dir, "config/crd/bases/a.b_ts.yaml"))
 	assert.NoError(t, err)
-	if src, _ := os.ReadFile(filepath.Join(dir, "api/v1/zz_generated.deepcopy.go")); !strings.Contains(string(src), "/* ours */") {
-		t.Errorf("no boilerplate in\n%s", src)
-	}
+	src, _ := os.ReadFile(filepath.Join(dir, "api/v1/zz_generated.deepcopy.go"))
+	assert.Containsf(t, string(src), "/* ours */", "no boilerplate in")
 }
 
 func TestNoModule(t *testing.T) {

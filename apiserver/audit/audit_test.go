@@ -84,9 +84,8 @@ func TestRotation(t *testing.T) {
 		trail.ProcessEvents(&auditinternal.Event{RequestURI: strings.Repeat("x", 100_000)})
 	}
 	require.NoError(t, trail.Close())
-	if entries, _ = os.ReadDir(filepath.Join(dir, "logs")); len(entries) != 3 {
-		t.Errorf("%d files, want 3", len(entries))
-	}
+	entries, _ = os.ReadDir(filepath.Join(dir, "logs"))
+	assert.Equalf(t, len(entries), 3, "files")
 }
 
 // The oldest file is deleted first even if the clock goes backwards.
@@ -149,9 +148,8 @@ func TestFormatsAndModes(t *testing.T) {
 		cfg.Log.Path, cfg.Stdout, cfg.Log.Delivery.Mode = "-", failing{}, mode
 		trail, err := audit.Open(cfg)
 		require.NoError(t, err)
-		if ok := trail.ProcessEvents(&auditinternal.Event{}); ok != (mode != audit.ModeBlockingStrict) {
-			t.Errorf("%s: a failure to store is %v", mode, ok)
-		}
+		ok := trail.ProcessEvents(&auditinternal.Event{})
+		assert.Equalf(t, ok, mode != audit.ModeBlockingStrict, "%s: a failure to store", mode)
 		assert.NoError(t, trail.Close())
 	}
 	if trail, err := audit.Open(audit.Defaults()); trail != nil || err != nil {

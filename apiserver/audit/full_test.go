@@ -71,9 +71,8 @@ func TestFullDisk(t *testing.T) {
 					refused++
 				}
 			}
-			if strict := mode == audit.ModeBlockingStrict; strict != (refused > 0) {
-				t.Errorf("%d requests are refused", refused)
-			}
+			strict := mode == audit.ModeBlockingStrict
+			assert.Equalf(t, strict, refused > 0, "%d requests are refused", refused)
 			// The buffer is written concurrently with requests; the result is known only after
 			// Close.
 			if mode == audit.ModeBatch {

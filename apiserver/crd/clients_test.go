@@ -41,10 +41,9 @@ func TestDiscoveryClient(t *testing.T) {
 				resources = append(resources, strings.Join(append(line, strings.Join(r.Verbs, ",")), " "))
 			}
 		}
-		if want := []string{"apiextensions.k8s.io=apiextensions.k8s.io/v1",
-			"example.com=example.com/v1"}; !slices.Equal(names, want) {
-			t.Errorf("%s: groups %q, want %q", name, names, want)
-		}
+		want := []string{"apiextensions.k8s.io=apiextensions.k8s.io/v1",
+			"example.com=example.com/v1"}
+		assert.Slicef(t, names, want, "%s: groups", name)
 		all := "create,delete,deletecollection,get,list,patch,update,watch"
 		slices.Sort(resources)
 		if want := []string{

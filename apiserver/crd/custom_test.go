@@ -22,9 +22,8 @@ func TestServedWhenCreateReturns(t *testing.T) {
 			t.Errorf("conditions %q, want %q among them", got, want)
 		}
 	}
-	if got := created.field("status.storedVersions"); len(got.([]any)) != 1 {
-		t.Errorf("storedVersions %v", got)
-	}
+	got := created.field("status.storedVersions")
+	assert.Equalf(t, len(got.([]any)), 1, "storedVersions %v", got)
 	p.do("POST", widgetsPath, widget("a", `{"color":"green"}`)).want(201)
 	if got := p.do("GET", widgetsPath+"/a", "").want(200).field("spec.replicas"); got != 1.0 {
 		t.Errorf("replicas %v, want the default 1", got)
@@ -141,10 +140,9 @@ func TestMedia(t *testing.T) {
 		t.Errorf("%s, warnings %q", a.body, a.warnings)
 	}
 	twice := strings.Replace(yaml, "foo: 1", "color: blue", 1)
-	if m := p.do("POST", widgetsPath+"?fieldValidation=Strict", twice, "Content-Type",
-		"application/yaml").want(400).message(); !strings.Contains(m, `key "color" already set in map`) {
-		t.Error(m)
-	}
+	m := p.do("POST", widgetsPath+"?fieldValidation=Strict", twice, "Content-Type",
+		"application/yaml").want(400).message()
+	assert.Contains(t, m, `key "color" already set in map`)
 	body, err := cbor.Marshal(map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "b"},
 		"spec": map[string]any{"color": "blue", "replicas": 3},

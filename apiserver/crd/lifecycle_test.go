@@ -64,9 +64,8 @@ func TestDeleteRemovesInstancesFirst(t *testing.T) {
 
 		// A new definition of the name has no instances.
 		p.do("POST", definitionsPath, widgets()).want(201)
-		if items := p.do("GET", widgetsPath, "").want(200).field("items").([]any); len(items) != 0 {
-			t.Errorf("%d objects are left", len(items))
-		}
+		items := p.do("GET", widgetsPath, "").want(200).field("items").([]any)
+		assert.Equalf(t, len(items), 0, "objects are left")
 	})
 }
 
@@ -214,9 +213,8 @@ func TestOddRequests(t *testing.T) {
 		"%2e%2e": `Name parameter invalid: "..": may not be '..'`,
 	} {
 		for _, method := range []string{"GET", "DELETE"} {
-			if got := p.do(method, widgetsPath+"/"+name, "").want(400).message(); got != want {
-				t.Errorf("%s %s: %s, want %s", method, name, got, want)
-			}
+			got := p.do(method, widgetsPath+"/"+name, "").want(400).message()
+			assert.Equalf(t, got, want, "%s %s", method, name)
 		}
 	}
 }
@@ -309,9 +307,8 @@ func TestVersions(t *testing.T) {
 	if !strings.Contains(refused.message(), "request to convert CR to an invalid group/version: example.com/v1beta1") {
 		t.Error(refused.message())
 	}
-	if c := p.do("GET", widgetsPath+"/c", "").want(200); c.field("spec.color") != "green" {
-		t.Errorf("the object changed: %s", c.body)
-	}
+	c := p.do("GET", widgetsPath+"/c", "").want(200)
+	assert.Equalf(t, c.field("spec.color"), "green", "the object changed: %s", c.body)
 }
 
 // Definitions outlive the process.

@@ -94,14 +94,12 @@ func TestWatchWithNegativeTimeout(t *testing.T) {
 		"": passed, "&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan": passed,
 		"&resourceVersion=0": "", "&resourceVersion=" + revision: "",
 	} {
-		if got := p.do("GET", widgetsPath+"?watch=1&timeoutSeconds=-1"+query,
-			"").want(200); strings.TrimSpace(string(got.body)) != want {
-			t.Errorf("%q: %s, want %s", query, got.body, want)
-		}
+		got := p.do("GET", widgetsPath+"?watch=1&timeoutSeconds=-1"+query,
+			"").want(200)
+		assert.Equalf(t, strings.TrimSpace(string(got.body)), want, "%q: %s", query, got.body)
 	}
-	if got := p.do("GET", widgetsPath+"?timeoutSeconds=-1", "").want(200); len(got.field("items").([]any)) != 1 {
-		t.Errorf("list: %s", got.body)
-	}
+	got := p.do("GET", widgetsPath+"?timeoutSeconds=-1", "").want(200)
+	assert.Equalf(t, len(got.field("items").([]any)), 1, "list: %s", got.body)
 }
 
 // The error of a conversion webhook that fails has the reason that Kubernetes gives for the verb.

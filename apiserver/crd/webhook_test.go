@@ -216,15 +216,12 @@ func TestRepairedConversionWebhook(t *testing.T) {
 		p.do("GET", path, "").want(200)
 		broken = false
 		test.change(name)
-		if a := p.do("GET", widgetsPath+"/"+name, "").want(200); a.field("spec.color") != "green" {
-			t.Errorf("%s: the field is lost: %s", test.name, a.body)
-		}
-		if a := p.do("GET", path+"/"+name, "").want(200); a.field("spec.colour") != "green" {
-			t.Errorf("%s: GET: %s", test.name, a.body)
-		}
-		if a := p.do("GET", path+"/"+name, "", "Accept", partial).want(200); a.field("metadata.labels.repaired") != "yes" {
-			t.Errorf("%s: metadata: %s", test.name, a.body)
-		}
+		a := p.do("GET", widgetsPath+"/"+name, "").want(200)
+		assert.Equalf(t, a.field("spec.color"), "green", "%s: the field is lost: %s", test.name, a.body)
+		a = p.do("GET", path+"/"+name, "").want(200)
+		assert.Equalf(t, a.field("spec.colour"), "green", "%s: GET: %s", test.name, a.body)
+		a = p.do("GET", path+"/"+name, "", "Accept", partial).want(200)
+		assert.Equalf(t, a.field("metadata.labels.repaired"), "yes", "%s: metadata: %s", test.name, a.body)
 		for _, a := range []*answer{p.do("GET", path+"/"+name+"?includeObject=Object", "", "Accept", table).want(200),
 			p.do("GET", path, "").want(200)} {
 			if strings.Count(string(a.body), `"colour":"green"`) == 0 {
@@ -249,18 +246,15 @@ func TestConversionWebhookChangesMetadata(t *testing.T) {
 	path := strings.Replace(widgetsPath, "/v1/", "/v1beta1/", 1)
 	for _, accept := range []string{"application/json",
 		"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"} {
-		if got := p.do("GET", path+"/a", "", "Accept", accept).want(200).field("metadata.labels.as"); got != "v1beta1" {
-			t.Errorf("%s: label %v, want v1beta1", accept, got)
-		}
+		got := p.do("GET", path+"/a", "", "Accept", accept).want(200).field("metadata.labels.as")
+		assert.Equalf(t, got, "v1beta1", "%s: label", accept)
 	}
 	for accept, row := range map[string]string{
 		"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io": "items",
 		"application/json;as=Table;v=v1;g=meta.k8s.io":                     "rows",
 	} {
-		if list := p.do("GET", path, "", "Accept", accept).want(200); !strings.Contains(string(list.body),
-			`"labels":{"as":"v1beta1"}`) {
-			t.Errorf("%s: %s", row, list.body)
-		}
+		list := p.do("GET", path, "", "Accept", accept).want(200)
+		assert.Containsf(t, string(list.body), `"labels":{"as":"v1beta1"}`, "%s", row)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"kelson.dev/apiserver/fastpath/validity"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/randomtest"
 	"kelson.dev/internal/require"
 )
@@ -77,9 +78,8 @@ func TestCertain(t *testing.T) {
 	} {
 		schema := &spec.Schema{}
 		require.NoError(t, json.Unmarshal([]byte(c.schema), schema))
-		if got := validity.Compile(schema).Valid(parsed(t, c.value)); got != c.want {
-			t.Errorf("Valid(%s) with schema %s: %v, want %v", c.value, c.schema, got, c.want)
-		}
+		got := validity.Compile(schema).Valid(parsed(t, c.value))
+		assert.Equalf(t, got, c.want, "Valid(%s) with schema %s", c.value, c.schema)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/filters"
+	"kelson.dev/internal/assert"
 )
 
 // Even without an audit log, each response has an audit ID: the client's, or a new UUID.
@@ -19,10 +20,8 @@ func TestAuditID(t *testing.T) {
 		}
 		seen[id] = true
 	}
-	if id := get(c, "/version", "Audit-ID: of the client").Header().Get("Audit-Id"); id != "of the client" {
-		t.Errorf("Audit-Id %q", id)
-	}
-	if id := get(c, "/version", "Audit-ID: ").Header().Get("Audit-Id"); len(id) != 36 {
-		t.Errorf("empty Audit-ID in the request: %q", id)
-	}
+	id := get(c, "/version", "Audit-ID: of the client").Header().Get("Audit-Id")
+	assert.Equalf(t, id, "of the client", "Audit-Id")
+	id = get(c, "/version", "Audit-ID: ").Header().Get("Audit-Id")
+	assert.Equalf(t, len(id), 36, "empty Audit-ID in the request: %q", id)
 }

@@ -106,9 +106,8 @@ func TestDeadlineOfARequest(t *testing.T) {
 			assert.ErrorIsf(t, <-ended, context.Canceled, "after its end")
 		}
 		// first used after the request
-		if after = serve(t.Context(), func(context.Context) {}); !errors.Is(after.Err(), context.Canceled) {
-			t.Errorf("after its end: %v", after.Err())
-		}
+		after = serve(t.Context(), func(context.Context) {})
+		assert.ErrorIsf(t, after.Err(), context.Canceled, "after its end")
 		<-after.Done()
 
 		outer, cancel := context.WithCancel(t.Context()) // the client closes the connection
@@ -130,9 +129,8 @@ func TestDeadlinesAreMonotonic(t *testing.T) {
 		if !ok || !strings.Contains(at.String(), " m=") {
 			t.Errorf("deadline: %v %v", at, ok)
 		}
-		if received, _ := request.ReceivedTimestampFrom(req.Context()); !strings.Contains(received.String(), " m=") {
-			t.Errorf("received: %v", received)
-		}
+		received, _ := request.ReceivedTimestampFrom(req.Context())
+		assert.Containsf(t, received.String(), " m=", "received: %v", received)
 	})})
 	c.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/v1/pods", nil))
 	if !served {

@@ -155,9 +155,8 @@ func TestHealth(t *testing.T) {
 	sick = false
 	// as in kube-apiserver
 	for path, want := range map[string]string{"/readyz": "nosniff", "/readyz/store": ""} {
-		if got := get(c, path).Header().Get("X-Content-Type-Options"); got != want {
-			t.Errorf("%s: X-Content-Type-Options %q, want %q", path, got, want)
-		}
+		got := get(c, path).Header().Get("X-Content-Type-Options")
+		assert.Equalf(t, got, want, "%s: X-Content-Type-Options", path)
 	}
 }
 
@@ -275,9 +274,8 @@ func TestAuthorization(t *testing.T) {
 		{"/healthz", "", 200}, {"/healthz", "bob", 200}, {"/apis", "", 403}, {"/apis", "bob", 403},
 		{"/metrics", "bob", 403}, {"/", "bob", 403},
 	} {
-		if w := as(want.path, want.name); w.Code != want.code {
-			t.Errorf("%s as %q: %d", want.path, want.name, w.Code)
-		}
+		w := as(want.path, want.name)
+		assert.Equalf(t, w.Code, want.code, "%s as %q", want.path, want.name)
 	}
 	if w := as("/apis", ""); !strings.Contains(w.Body.String(),
 		`forbidden: User \"system:anonymous\" cannot get path \"/apis\"`) {
@@ -290,9 +288,8 @@ func TestHealthPaths(t *testing.T) {
 	c := filters.New(filters.Config{})
 	for path, code := range map[string]int{"/healthz": 200, "/healthz/ping": 200, "/healthz/": 404,
 		"/healthz/ping/": 404, "/healthz/other": 404} {
-		if w := get(c, path); w.Code != code {
-			t.Errorf("%s: %d, want %d", path, w.Code, code)
-		}
+		w := get(c, path)
+		assert.Equalf(t, w.Code, code, "%s", path)
 	}
 }
 

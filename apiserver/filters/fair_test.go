@@ -176,13 +176,11 @@ func TestLongRunningRequestsOfServiceAccounts(t *testing.T) {
 			watches.Go(func() { serve(account("x", i), "GET", "/api/v1/pods?watch=1&resourceVersion=1") })
 		}
 		synctest.Wait()
-		if w := serve(account("x", 3), "GET", "/api/v1/pods?watch=1"); w.Code != http.StatusTooManyRequests {
-			t.Errorf("a fourth watch of a namespace: %d", w.Code)
-		}
+		w := serve(account("x", 3), "GET", "/api/v1/pods?watch=1")
+		assert.Equalf(t, w.Code, http.StatusTooManyRequests, "a fourth watch of a namespace")
 		watches.Go(func() {
-			if w := serve(account("y", 0), "GET", "/api/v1/pods?watch=1&resourceVersion=1"); w.Code != http.StatusOK {
-				t.Errorf("watch of another namespace: %d", w.Code)
-			}
+			w := serve(account("y", 0), "GET", "/api/v1/pods?watch=1&resourceVersion=1")
+			assert.Equalf(t, w.Code, http.StatusOK, "watch of another namespace")
 		})
 		synctest.Wait()
 		close(end)
@@ -229,13 +227,11 @@ func TestWatchesThatWaitHoldNoSeats(t *testing.T) {
 		var watches sync.WaitGroup
 		watches.Go(func() { serve("ann", "GET", path+"?watch=1") })
 		synctest.Wait()
-		if w := serve("ann", "GET", path); w.Code != http.StatusTooManyRequests {
-			t.Errorf("request during a watch that has just begun: %d", w.Code)
-		}
+		w := serve("ann", "GET", path)
+		assert.Equalf(t, w.Code, http.StatusTooManyRequests, "request during a watch that has just begun")
 		time.Sleep(10 * time.Millisecond)
-		if w := serve("ann", "GET", path); w.Code != http.StatusOK {
-			t.Errorf("request during a watch that waits for another server: %d", w.Code)
-		}
+		w = serve("ann", "GET", path)
+		assert.Equalf(t, w.Code, http.StatusOK, "request during a watch that waits for another server")
 		close(end)
 		watches.Wait()
 	})

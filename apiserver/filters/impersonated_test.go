@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/apiserver/filters"
+	"kelson.dev/internal/assert"
 )
 
 // whoami responds with the user of the request, and checks that no impersonation header remains.
@@ -113,12 +114,10 @@ func TestImpersonation(t *testing.T) {
 		}
 	}
 	// A permission on one object does not extend to another.
-	if code, body := get("/api/v1/namespaces/y/pods", "Impersonate-User", "eve"); code != 403 {
-		t.Errorf("%d %s", code, body)
-	}
+	code, body := get("/api/v1/namespaces/y/pods", "Impersonate-User", "eve")
+	assert.Equalf(t, code, 403, "%s", body)
 	// Revoking a permission takes effect with the next request.
 	delete(granted, "impersonate:user-info authentication.k8s.io/users eve")
-	if code, body := get(pods, "Impersonate-User", "eve"); code != 403 {
-		t.Errorf("%d %s", code, body)
-	}
+	code, body = get(pods, "Impersonate-User", "eve")
+	assert.Equalf(t, code, 403, "%s", body)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kelson.dev/apiserver/filters"
+	"kelson.dev/internal/assert"
 )
 
 // Short requests beyond the limit get 429. Reads and writes have separate limits. Watches and
@@ -41,9 +42,8 @@ func TestInFlight(t *testing.T) {
 		go serve("GET", pods+"?watch=1&wait=1")
 		go serve("GET", pods+"/p/log?wait=1")
 		synctest.Wait()
-		if w := serve("POST", pods); w.Code != 200 {
-			t.Errorf("write while the seats of reads are taken: %d", w.Code)
-		}
+		w := serve("POST", pods)
+		assert.Equalf(t, w.Code, 200, "write while the seats of reads are taken")
 		go serve("POST", pods+"?wait=1")
 		synctest.Wait()
 
@@ -59,9 +59,8 @@ func TestInFlight(t *testing.T) {
 				t.Errorf("%s of an administrator: %d", refused, w.Code)
 			}
 		}
-		if w := serve("GET", pods+"?watch=1"); w.Code != 200 {
-			t.Errorf("a watch: %d", w.Code)
-		}
+		w = serve("GET", pods+"?watch=1")
+		assert.Equalf(t, w.Code, 200, "a watch")
 		text := serve("GET", "/metrics", user.SystemPrivilegedGroup).Body.String()
 		for _, line := range []string{
 			`apiserver_current_inflight_requests{request_kind="readOnly"} 2`,
@@ -75,9 +74,8 @@ func TestInFlight(t *testing.T) {
 		close(end)
 		synctest.Wait()
 		for _, method := range []string{"GET", "POST"} {
-			if w := serve(method, pods); w.Code != 200 {
-				t.Errorf("%s afterwards: %d", method, w.Code)
-			}
+			w := serve(method, pods)
+			assert.Equalf(t, w.Code, 200, "%s afterwards", method)
 		}
 	})
 }

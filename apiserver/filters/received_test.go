@@ -100,9 +100,8 @@ func TestUnreadResponse(t *testing.T) {
 		req, _ := http.NewRequestWithContext(t.Context(), "GET", configMaps+"?large=1", nil)
 		resp, err := (&inprocess.Transport{Handler: c}).RoundTrip(req)
 		require.NoError(t, err)
-		if code, _ := send(t.Context(), c, "GET", configMaps, nil); code != 429 {
-			t.Errorf("request while the client does not read: %d", code)
-		}
+		code, _ := send(t.Context(), c, "GET", configMaps, nil)
+		assert.Equalf(t, code, 429, "request while the client does not read")
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		if code, answer := send(t.Context(), c, "GET", configMaps, nil); code != 200 {

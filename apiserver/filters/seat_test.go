@@ -15,6 +15,7 @@ import (
 
 	"kelson.dev/apiserver/filters"
 	"kelson.dev/apiserver/flowcontrol"
+	"kelson.dev/internal/assert"
 )
 
 // unreadResponse is a response whose client reads nothing until read is closed.
@@ -70,9 +71,8 @@ func TestUnreadResponsesHoldNoSeats(t *testing.T) {
 		}
 		close(read)
 		clients.Wait()
-		if w := serve("mallory", "GET", path); w.Code != http.StatusOK {
-			t.Errorf("after all responses were read: %d", w.Code)
-		}
+		w := serve("mallory", "GET", path)
+		assert.Equalf(t, w.Code, http.StatusOK, "after all responses were read")
 	})
 }
 
@@ -117,8 +117,7 @@ func TestWaitingForServersHoldsNoSeats(t *testing.T) {
 		}
 		close(answered)
 		clients.Wait()
-		if w := serve("mallory", "POST", path); w.Code != http.StatusOK {
-			t.Errorf("after all servers answered: %d", w.Code)
-		}
+		w := serve("mallory", "POST", path)
+		assert.Equalf(t, w.Code, http.StatusOK, "after all servers answered")
 	})
 }

@@ -160,10 +160,9 @@ apiserver_flowcontrol_dispatched_requests_total{flow_schema="system-leader-elect
 apiserver_flowcontrol_dispatched_requests_total{flow_schema="system-node-high",priority_level="node-high"} 0
 apiserver_flowcontrol_dispatched_requests_total{flow_schema="system-nodes",priority_level="system"} 0
 `, served.Load()+1)
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
-			"apiserver_flowcontrol_dispatched_requests_total"); err != nil {
-			t.Error(err)
-		}
+		err = testutil.GatherAndCompare(registry, strings.NewReader(want),
+			"apiserver_flowcontrol_dispatched_requests_total")
+		assert.NoError(t, err)
 		// The flood's requests took a second each.
 		for level, took := range map[string]struct {
 			count uint64
@@ -174,10 +173,9 @@ apiserver_flowcontrol_dispatched_requests_total{flow_schema="system-nodes",prior
 				t.Errorf("execution times of %s: %v, want %v", level, h, took)
 			}
 		}
-		if err := testutil.GatherAndCompare(registry, strings.NewReader(""),
-			"apiserver_flowcontrol_no_such_metric"); err != nil {
-			t.Error(err)
-		}
+		err = testutil.GatherAndCompare(registry, strings.NewReader(""),
+			"apiserver_flowcontrol_no_such_metric")
+		assert.NoError(t, err)
 	})
 }
 
@@ -256,9 +254,8 @@ func TestRatios(t *testing.T) {
 		}
 
 		// Requests that wait count too.
-		if h := waitingOf(t, registry, "global-default"); h.GetSampleSum() != 0 {
-			t.Errorf("a request waited: %v", h)
-		}
+		h := waitingOf(t, registry, "global-default")
+		assert.Equalf(t, h.GetSampleSum(), 0, "a request waited: %v", h)
 		var all sync.WaitGroup
 		for range 1000 {
 			all.Go(func() {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"kelson.dev/apiserver/internal/jsonpatch"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -49,9 +50,8 @@ func TestTooLong(t *testing.T) {
 	} {
 		patch, err := jsonpatch.Decode([]byte(test.patch))
 		require.NoError(t, err)
-		if got := jsonpatch.TooLong([]byte(test.before), []byte(test.patch), patch); got != test.want {
-			t.Errorf("%s: %v, want %v", test.name, got, test.want)
-		}
+		got := jsonpatch.TooLong([]byte(test.before), []byte(test.patch), patch)
+		assert.Equalf(t, got, test.want, "%s", test.name)
 	}
 }
 
@@ -81,8 +81,7 @@ func TestTooDeep(t *testing.T) {
 		{"a deep patch", `{}`, nested(3_000, large), true},
 		{"a flat patch", deep, `{"spec":` + large + `}`, false},
 	} {
-		if got := jsonpatch.TooDeep([]byte(test.before), []byte(test.patch)); got != test.want {
-			t.Errorf("%s: %v, want %v", test.name, got, test.want)
-		}
+		got := jsonpatch.TooDeep([]byte(test.before), []byte(test.patch))
+		assert.Equalf(t, got, test.want, "%s", test.name)
 	}
 }

@@ -84,9 +84,8 @@ func TestOthers(t *testing.T) {
 	if _, again := v2.Definitions["Shared_v2"]; again || len(v2.Definitions) != 5 {
 		t.Errorf("%d definitions: %s", len(v2.Definitions), data)
 	}
-	if thing := v2.Definitions["Foo"].Properties["thing"]; thing.Ref.String() != "#/definitions/com.example.v1.Thing_v2" {
-		t.Error(thing.Ref.String())
-	}
+	thing := v2.Definitions["Foo"].Properties["thing"]
+	assert.Equal(t, thing.Ref.String(), "#/definitions/com.example.v1.Thing_v2")
 	var pb openapiv2.Document
 	require.NoError(t, proto.Unmarshal(get(t, handler, "/openapi/v2",
 		"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"), &pb))

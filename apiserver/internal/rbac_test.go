@@ -13,6 +13,7 @@ import (
 	"kelson.dev/apiserver/authz/rbac"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/require"
 )
 
 const (
@@ -273,8 +274,7 @@ func BenchmarkDecision(b *testing.B) {
 	q := ask("u500", "get", "x", "", "things500", "", "p", "system:authenticated")
 	b.ReportAllocs()
 	for b.Loop() {
-		if decision, _, _ := a.Authorize(b.Context(), &q); decision != authorizer.DecisionAllow {
-			b.Fatal(decision)
-		}
+		decision, _, _ := a.Authorize(b.Context(), &q)
+		require.Equal(b, decision, authorizer.DecisionAllow)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"kelson.dev/internal/require"
 
 	"kelson.dev/apiserver/rest/wire"
+	"kelson.dev/internal/assert"
 )
 
 // kubernetes is Kubernetes' serializer of a media type. The package must produce the same bytes.
@@ -175,9 +176,8 @@ func TestNegotiate(t *testing.T) {
 	if got, err := wire.NegotiateStream(seq, all); err != nil || got.Media != resource.MediaCBOR {
 		t.Errorf("stream of cbor-seq: %+v %v", got, err)
 	}
-	if _, err := wire.NegotiateStream(req, all); wire.Status(err).Code != http.StatusNotAcceptable {
-		t.Errorf("yaml can't be streamed: %v", err)
-	}
+	_, err := wire.NegotiateStream(req, all)
+	assert.Equalf(t, wire.Status(err).Code, http.StatusNotAcceptable, "yaml can't be streamed: %v", err)
 }
 
 func TestStatus(t *testing.T) {

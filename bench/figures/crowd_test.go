@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"kelson.dev/internal/assert"
 )
 
 // Watchers receive all events from a server that ends its watches after three events each, and once
@@ -53,9 +55,8 @@ func TestWatchersGiveUp(t *testing.T) {
 		c := (&server{urls: []string{peer.URL}, tls: peer.Client().Transport.(*http.Transport).TLSClientConfig}).client(false)
 		crowd := &crowd{path: "/?watch=1", prefix: "seen-", writes: 3, bufSize: 4 << 10}
 		crowd.ready.Add(1)
-		if s := crowd.watch(t.Context(), c); s.err == nil || !strings.Contains(s.err.Error(), want) {
-			t.Errorf("got %v, want %s", s.err, want)
-		}
+		s := crowd.watch(t.Context(), c)
+		assert.ErrorContains(t, s.err, want)
 		c.transport.CloseIdleConnections()
 		peer.Close()
 	}

@@ -117,10 +117,9 @@ func TestUnfinishedBackups(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if want := []string{"backup", "backup.old", "backup.unfinished-2", "backup.unfinished-x",
-		"other.unfinished-1"}; !slices.Equal(names, want) {
-		t.Errorf("the folder has %v, want %v", names, want)
-	}
+	want := []string{"backup", "backup.old", "backup.unfinished-2", "backup.unfinished-x",
+		"other.unfinished-1"}
+	assert.Slicef(t, names, want, "the folder")
 }
 
 // Backups to one name that run at once do not remove each other's files.

@@ -9,6 +9,7 @@ import (
 
 	consolecommand "kelson.dev/cmd/kelson/internal/console"
 	"kelson.dev/console"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -48,9 +49,8 @@ func TestConsoleFlags(t *testing.T) {
 		kubeconfig := t.TempDir() + "/kubeconfig"
 		writeKubeconfig(t, kubeconfig)
 		c.SetArgs(append(strings.Fields(tt.args), "--kubeconfig", kubeconfig))
-		if err := c.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), tt.err) {
-			t.Errorf("%s: %v", tt.args, err)
-		}
+		err := c.ExecuteContext(t.Context())
+		assert.ErrorContainsf(t, err, tt.err, "%s", tt.args)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -57,9 +58,8 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	offline := filepath.Join(dir, "offline.backup")
 	for _, args := range [][]string{{"check", data}, {"backup", "--data-dir", data, offline}} {
-		if got := command(t, nil, kelson, append([]string{"data"}, args...)...); got.code != 0 {
-			t.Errorf("%v: %+v", args, got)
-		}
+		got := command(t, nil, kelson, append([]string{"data"}, args...)...)
+		assert.Equalf(t, got.code, 0, "%v: %+v", args, got)
 	}
 
 	s = startServer(t, "--data-dir", again, "--node=none")

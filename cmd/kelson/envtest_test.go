@@ -61,9 +61,8 @@ func TestEnvtestFolder(t *testing.T) {
 // The servers exit when the test that started them is killed.
 func TestServersEndWithTheirParent(t *testing.T) {
 	dir := t.TempDir()
-	if got := command(t, nil, built(t, binary), "envtest", dir); got.code != 0 {
-		t.Fatal(got)
-	}
+	got := command(t, nil, built(t, binary), "envtest", dir)
+	require.Equalf(t, got.code, 0, "%v", got)
 	address := freeAddress(t)
 	parent := exec.Command("sh", "-c", `"$1" --listen-client-urls "http://$2" & echo $!; wait`, "sh",
 		filepath.Join(dir, "etcd"), address)

@@ -217,9 +217,8 @@ has failed since:
 		{"--since 2h --from 7", "error: if any flags in the group [from since] are set none of the others can be"},
 		{"", "error: at least one of the flags in the group [from since] is required"},
 	} {
-		if got := run(historycommand.DiffCommand(), strings.Fields(tt.args)...); !strings.Contains(got, tt.want) {
-			t.Errorf("%s: got\n%s\nwant %s", tt.args, got, tt.want)
-		}
+		got := run(historycommand.DiffCommand(), strings.Fields(tt.args)...)
+		assert.Containsf(t, got, tt.want, "%s", tt.args)
 	}
 	if got, want := run(historycommand.Command(), "deployment/web"),
 		stamp(30*time.Minute)+"  by scaler (Update of scale)\n"; !strings.Contains(got, want) {

@@ -35,9 +35,8 @@ func TestServeThePast(t *testing.T) {
 
 	past := startServer(t, "--data-dir", data, "--at", then)
 	inPast := kubectlOf(t, past)
-	if got := inPast("get", "configmap", "settings", "-o", "jsonpath={.data.step} {.metadata.resourceVersion}"); got != "one "+then {
-		t.Errorf("the past has %q", got)
-	}
+	got := inPast("get", "configmap", "settings", "-o", "jsonpath={.data.step} {.metadata.resourceVersion}")
+	assert.Equalf(t, got, "one "+then, "the past")
 	if got := inPast("get", "deployment,pods", "-o", "name"); strings.Count(got, "pod/web-") != 2 ||
 		!strings.Contains(got, "deployment.apps/web") {
 		t.Errorf("the past has\n%s", got)
@@ -48,9 +47,8 @@ func TestServeThePast(t *testing.T) {
 	if refused.code == 0 || !strings.Contains(refused.stderr, "this server is read-only: it serves revision "+then) {
 		t.Errorf("delete in the past: %+v", refused)
 	}
-	if got := kubectl("get", "configmap", "settings", "-o", "jsonpath={.data.step}"); got != "two" {
-		t.Errorf("the live server has %q", got)
-	}
+	got = kubectl("get", "configmap", "settings", "-o", "jsonpath={.data.step}")
+	assert.Equalf(t, got, "two", "the live server")
 	if code := past.stop(syscall.SIGTERM); code != 0 {
 		t.Error(code, past.stderr)
 	}
@@ -61,22 +59,19 @@ func TestServeThePast(t *testing.T) {
 	inFork("patch", "configmap", "settings", "-p", `{"data":{"step":"other"}}`)
 	inFork("scale", "deployment", "web", "--replicas=3")
 	inFork("rollout", "status", "deployment/web", "--timeout=60s")
-	if got := inFork("get", "pods", "-o", "name"); strings.Count(got, "pod/web-") != 3 {
-		t.Errorf("the fork has\n%s", got)
-	}
+	got = inFork("get", "pods", "-o", "name")
+	assert.Equalf(t, strings.Count(got, "pod/web-"), 3, "the fork has\n%s", got)
 	if code := fork.stop(syscall.SIGTERM); code != 0 {
 		t.Error(code, fork.stderr)
 	}
 	again := startServer(t, "--data-dir", to)
-	if got := kubectlOf(t, again)("get", "configmap", "settings", "-o", "jsonpath={.data.step}"); got != "other" {
-		t.Errorf("the fork, served again, has %q", got)
-	}
+	got = kubectlOf(t, again)("get", "configmap", "settings", "-o", "jsonpath={.data.step}")
+	assert.Equalf(t, got, "other", "the fork, served again")
 	if code := again.stop(syscall.SIGTERM); code != 0 {
 		t.Error(code, again.stderr)
 	}
-	if got := kubectl("get", "configmap", "settings", "-o", "jsonpath={.data.step}"); got != "two" {
-		t.Errorf("the live server has %q", got)
-	}
+	got = kubectl("get", "configmap", "settings", "-o", "jsonpath={.data.step}")
+	assert.Equalf(t, got, "two", "the live server")
 
 	recording := filepath.Join(dir, "recorded.history")
 	recorder := exec.Command(kelson, "record", "--kubeconfig", live.kubeconfig, "--out", recording)
@@ -88,9 +83,8 @@ func TestServeThePast(t *testing.T) {
 	recorder.Process.Signal(syscall.SIGINT)
 	assert.NoError(t, recorder.Wait())
 	fork = startCommand(t, "fork", "--file", recording, "--at", now)
-	if got := kubectlOf(t, fork)("get", "configmap", "settings", "-o", "jsonpath={.data.step}"); got != "two" {
-		t.Errorf("the fork of a recording has %q", got)
-	}
+	got = kubectlOf(t, fork)("get", "configmap", "settings", "-o", "jsonpath={.data.step}")
+	assert.Equalf(t, got, "two", "the fork of a recording")
 
 	for what, args := range map[string][]string{
 		"the history begins later": {"serve", "--data-dir", data, "--at",

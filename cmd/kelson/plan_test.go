@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -61,9 +62,8 @@ func TestPlanOfACluster(t *testing.T) {
 	}
 	wantContains(t, "Markdown", planned("--output=markdown").stdout,
 		"### Plan: 1 to create, 2 to update, 0 to delete\n", "```diff\n")
-	if after := kubectl("get", "ats,pods,namespaces,clusterroles,secrets", "-A", "-o", "yaml"); after != before {
-		t.Errorf("the cluster has changed:\n%s", after)
-	}
+	after := kubectl("get", "ats,pods,namespaces,clusterroles,secrets", "-A", "-o", "yaml")
+	assert.Equalf(t, after, before, "the cluster has changed")
 
 	// The same version again, as a program.
 	old := filepath.Join(t.TempDir(), "old")

@@ -93,9 +93,8 @@ func TestPlanesOverTheNetwork(t *testing.T) {
 	_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		metav1.CreateOptions{})
 	require.NoError(t, err)
-	if event := <-watch.ResultChan(); event.Object.(*corev1.ConfigMap).Name != "a" {
-		t.Errorf("event %v", event)
-	}
+	event := <-watch.ResultChan()
+	assert.Equalf(t, event.Object.(*corev1.ConfigMap).Name, "a", "event %v", event)
 	// The server's own control plane does not have the objects of the plane.
 	if _, err := newWriter(t, s).client.CoreV1().ConfigMaps("default").Get(t.Context(), "a",
 		metav1.GetOptions{}); !apierrors.IsNotFound(err) {

@@ -39,9 +39,8 @@ func startRemoteNode(t *testing.T, s *server, kubectl func(args ...string) strin
 	clients.AppendCertsFromPEM(cfg.CAData)
 	requests = new(atomic.Int64)
 	kubelet := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if got := req.TLS.PeerCertificates[0].Subject.CommonName; got != "kube-apiserver-kubelet-client" {
-			t.Errorf("the server called the kubelet as %q", got)
-		}
+		got := req.TLS.PeerCertificates[0].Subject.CommonName
+		assert.Equalf(t, got, "kube-apiserver-kubelet-client", "the server called the kubelet as")
 		requests.Add(1)
 		agent.ServeHTTP(w, req)
 	}))

@@ -52,10 +52,9 @@ spec:
 	})
 	kubectl("config", "set-credentials", "jane", "--client-certificate", file("jane.crt", chain), "--client-key",
 		file("jane.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
-	if got := kubectl("auth", "whoami", "--user", "jane", "-o",
-		"jsonpath={.status.userInfo.username}"); strings.TrimSpace(got) != "jane" {
-		t.Errorf("I am %q", got)
-	}
+	got := kubectl("auth", "whoami", "--user", "jane", "-o",
+		"jsonpath={.status.userInfo.username}")
+	assert.Equalf(t, strings.TrimSpace(got), "jane", "I am %q", got)
 }
 
 // A signing certificate without its key ends kelson serve with an error.

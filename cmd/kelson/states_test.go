@@ -41,9 +41,8 @@ func TestStates(t *testing.T) {
 			backup := filepath.Join(dir, "backup")
 			if _, err := os.Stat(backup); err == nil {
 				data = filepath.Join(dir, "restored")
-				if got := command(t, nil, built(t, binary), "data", "restore", backup, data); got.code != 0 {
-					t.Fatalf("kelson data restore: %q", got.stderr)
-				}
+				got := command(t, nil, built(t, binary), "data", "restore", backup, data)
+				require.Equalf(t, got.code, 0, "kelson data restore: %q", got.stderr)
 				openState(t, data)
 				check()
 			}
@@ -77,9 +76,8 @@ func openState(t *testing.T, data string) {
 		{"clusterrole/clerk", "{.rules[0].resources[0]}", "configmaps"},
 		{"tea/green", "{.spec.minutes}", "2"},
 	} {
-		if got := kubectl("get", object.name, "-o", "jsonpath="+object.path); got != object.want {
-			t.Errorf("%s has %q, want %q", object.name, got, object.want)
-		}
+		got := kubectl("get", object.name, "-o", "jsonpath="+object.path)
+		assert.Equalf(t, got, object.want, "%s", object.name)
 	}
 	before := kubectl("get", "tea/green", "-o", "jsonpath={.metadata.resourceVersion} {.metadata.uid}")
 	kubectl("annotate", "--overwrite", "tea/green", "opened="+filepath.Base(t.TempDir())+

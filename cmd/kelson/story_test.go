@@ -145,10 +145,9 @@ func TestWrongManifestsAreRefused(t *testing.T) {
 			wantContains(t, "the refusal", got.stderr, test.want)
 		})
 	}
-	if left := kubectl("get", "ats,pods,configmaps", "-o", "name", "--field-selector",
-		"metadata.name!=kube-root-ca.crt"); left != "" {
-		t.Errorf("something was stored: %s", left)
-	}
+	left := kubectl("get", "ats,pods,configmaps", "-o", "name", "--field-selector",
+		"metadata.name!=kube-root-ca.crt")
+	assert.Equalf(t, left, "", "something was stored")
 }
 
 // Commands that fail print one clear line.

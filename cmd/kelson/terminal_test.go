@@ -131,9 +131,8 @@ func TestDeceptiveValuesOnATerminal(t *testing.T) {
 	recorder.Process.Signal(syscall.SIGINT)
 	assert.NoError(t, recorder.Wait())
 
-	if piped := kubectl("get", "configmap", "evil", "-o", "jsonpath={.data.step}"); piped != deceptive {
-		t.Errorf("a pipe gets %q", piped)
-	}
+	piped := kubectl("get", "configmap", "evil", "-o", "jsonpath={.data.step}")
+	assert.Equalf(t, piped, deceptive, "a pipe gets")
 	term := openTerminal(t, "KELSON="+kelson, "KUBECONFIG="+s.kubeconfig)
 	for _, line := range []string{
 		"history cm/evil --file " + file, "history cm/evil -o yaml --file " + file,

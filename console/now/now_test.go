@@ -197,14 +197,12 @@ func TestLastLines(t *testing.T) {
 		}
 		crashed := inventory.Container{Name: "app", Text: "app crashes", Restarts: 1, Ended: true, Previous: true}
 		changed := lines.Changed()
-		if p := show(crashed); p.Log != "" {
-			t.Errorf("a line that is not read yet: %+v", p)
-		}
+		p := show(crashed)
+		assert.Equalf(t, p.Log, "", "a line that is not read yet: %+v", p)
 		<-changed
 		for range 3 {
-			if p := show(crashed); p.Log != "cannot open /etc/app.yaml" {
-				t.Errorf("%+v", p)
-			}
+			p := show(crashed)
+			assert.Equalf(t, p.Log, "cannot open /etc/app.yaml", "%+v", p)
 		}
 		crashed.Restarts++
 		show(crashed)

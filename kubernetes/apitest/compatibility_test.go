@@ -69,10 +69,8 @@ func TestDeletionOfHeldNamespace(t *testing.T) {
 	p.Want(t, 201, "POST", "/api/v1/namespaces",
 		`{"metadata":{"name":"n"},"spec":{"finalizers":["example.com/keeper"]}}`)
 	status := p.Want(t, 409, "DELETE", path, `{"preconditions":{"uid":"u"}}`)
-	if got := status["message"].(string); !strings.Contains(got,
-		"Precondition failed: UID in precondition: u, UID in object meta: ") {
-		t.Error(got)
-	}
+	got := status["message"].(string)
+	assert.Contains(t, got, "Precondition failed: UID in precondition: u, UID in object meta: ")
 	status = p.Want(t, 409, "DELETE", path, `{"preconditions":{"resourceVersion":"1"}}`)
 	if got := status["message"].(string); !strings.Contains(got,
 		"Precondition failed: ResourceVersion in precondition: 1, ResourceVersion in object meta: ") {
@@ -90,10 +88,8 @@ func TestDeletionOfDefinition(t *testing.T) {
 	p.Define(t, scaledDefinition)
 	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/fleets.example.com"
 	status := p.Want(t, 409, "DELETE", path, `{"preconditions":{"uid":"u"}}`)
-	if got := status["message"].(string); !strings.Contains(got,
-		"precondition failed: UID in precondition: u, UID in object meta: ") {
-		t.Error(got)
-	}
+	got := status["message"].(string)
+	assert.Contains(t, got, "precondition failed: UID in precondition: u, UID in object meta: ")
 	gone := p.Want(t, 200, "DELETE", path+"?propagationPolicy=Foreground", "")
 	meta := gone["metadata"].(apitest.Object)
 	if _, grace := meta["deletionGracePeriodSeconds"]; grace || meta["generation"] != 1.0 ||
@@ -115,9 +111,8 @@ func TestEventsAreNotCached(t *testing.T) {
 		p.Want(t, 201, "POST", maps, configMap(name, ""))
 	}
 	for path, want := range map[string]int{events: 1, "/apis/events.k8s.io/v1/namespaces/default/events": 1, maps: 3} {
-		if got := p.Want(t, 200, "GET", path+"?resourceVersion=0&limit=1", "")["items"].([]any); len(got) != want {
-			t.Errorf("%s: %d", path, len(got))
-		}
+		got := p.Want(t, 200, "GET", path+"?resourceVersion=0&limit=1", "")["items"].([]any)
+		assert.Equalf(t, len(got), want, "%s", path)
 	}
 	status := p.Want(t, 400, "GET", events+"/a?resourceVersion=abc", "")
 	if got := status["message"].(string); !strings.HasPrefix(got,

@@ -97,9 +97,8 @@ func TestPartialMetadata(t *testing.T) {
 	}
 	p.Want(t, 406, "GET", maps, "", "Accept: application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
 	s := p.Watch(t, maps+"?watch=1", partials)
-	if _, obj, _ := s.Next(t); obj["kind"] != "PartialObjectMetadata" {
-		t.Errorf("%v", obj)
-	}
+	_, obj, _ := s.Next(t)
+	assert.Equalf(t, obj["kind"], "PartialObjectMetadata", "%v", obj)
 	// The objects of a watch are not lists: it ends without an event at the first one.
 	for _, query := range []string{"", "&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&labelSelector=no"} {
 		s = p.Watch(t, maps+"?watch=1"+query,

@@ -36,9 +36,8 @@ func TestReadsAtFutureRevision(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := apitest.New(t)
 				p.Want(t, 201, "POST", maps, configMap("a", ""))
-				if now := p.Store.Snapshot().Revision(); now != firstRevision {
-					t.Fatalf("the first write has revision %d", now)
-				}
+				now := p.Store.Snapshot().Revision()
+				require.Equalf(t, now, firstRevision, "the first write has revision")
 				begin := time.Now()
 				time.AfterFunc(time.Second, func() { p.Want(t, 201, "POST", maps, configMap("b", "")) })
 				p.Want(t, 200, "GET", path, "")

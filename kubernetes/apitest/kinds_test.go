@@ -19,9 +19,8 @@ func TestEventsOfBothGroups(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	s := p.Watch(t, "/apis/events.k8s.io/v1/events?watch=1")
-	if _, e, _ := s.Next(t); e["apiVersion"] != "events.k8s.io/v1" {
-		t.Errorf("%v", e)
-	}
+	_, e, _ := s.Next(t)
+	assert.Equalf(t, e["apiVersion"], "events.k8s.io/v1", "%v", e)
 }
 
 // Versions other than the storage version.
@@ -52,9 +51,8 @@ func TestSubresources(t *testing.T) {
 	if bound["kind"] != "Status" || bound["status"] != "Success" || bound["code"] != 201.0 {
 		t.Errorf("%v", bound)
 	}
-	if got := p.Want(t, 200, "GET", pods+"/a", ""); apitest.At(got, "spec", "nodeName") != "n" {
-		t.Errorf("%v", got)
-	}
+	got := p.Want(t, 200, "GET", pods+"/a", "")
+	assert.Equalf(t, apitest.At(got, "spec", "nodeName"), "n", "%v", got)
 	p.Want(t, 409, "POST", pods+"/a/binding", `{"metadata":{"name":"a"},"target":{"kind":"Node","name":"m"}}`)
 	p.Want(t, 400, "POST", pods+"/a/eviction", `{"kind":"Binding","apiVersion":"v1","metadata":{"name":"a"}}`)
 	p.Want(t, 201, "POST", pods+"/a/eviction", `{"kind":"Eviction","apiVersion":"policy/v1","metadata":{"name":"a"}}`)

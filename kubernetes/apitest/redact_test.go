@@ -139,11 +139,10 @@ func TestNamesAreLogged(t *testing.T) {
 			t.Errorf("logged %s, want k=%s", line, want)
 		}
 	}
-	if line := logged(t, func(l *slog.Logger) {
+	line := logged(t, func(l *slog.Logger) {
 		l.Info("m", "k", klog.KObj(p))
-	}); line != "m k.name=web k.namespace=ns" {
-		t.Error(line)
-	}
+	})
+	assert.Equal(t, line, "m k.name=web k.namespace=ns")
 	assert.Equal(t, logged(t, func(l *slog.Logger) { l.Info("m", "stack", "a\nb") }), `m stack="a\nb"`)
 	if line := logged(t, func(l *slog.Logger) {
 		l.Info(strings.Repeat("é", 1000))

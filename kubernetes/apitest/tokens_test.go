@@ -20,6 +20,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/storetest"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/tokens"
 )
@@ -100,9 +101,8 @@ func TestAuthenticate(t *testing.T) {
 		t.Errorf("the user is %v", u)
 	}
 	for key, want := range map[string]string{"pod-name": "web", "pod-uid": "p1", "node-name": "n"} {
-		if got := u.GetExtra()["authentication.kubernetes.io/"+key]; fmt.Sprint(got) != "["+want+"]" {
-			t.Errorf("extra %s: %v, want %s", key, got, want)
-		}
+		got := u.GetExtra()["authentication.kubernetes.io/"+key]
+		assert.Equalf(t, fmt.Sprint(got), "["+want+"]", "extra %s: %v, want %s", key, got, want)
 	}
 }
 

@@ -269,9 +269,8 @@ func TestListVersions(t *testing.T) {
 
 func checkAnswer(t *testing.T, what string, want answer, obj apitest.Object, h *history) {
 	t.Helper()
-	if message, _ := obj["message"].(string); !strings.Contains(message, want.message) {
-		t.Errorf("%s: message %q, want %q", what, message, want.message)
-	}
+	message, _ := obj["message"].(string)
+	assert.Containsf(t, message, want.message, "%s: message", what)
 	if token, _ := apitest.At(obj, "metadata", "continue").(string); (token != "") != want.more {
 		t.Errorf("%s: %v, want a continue token: %v", what, obj["metadata"], want.more)
 	}
@@ -296,9 +295,8 @@ func TestGetVersions(t *testing.T) {
 			"invalid": {code: 500, message: `resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax`},
 		} {
 			obj := p.Want(t, want.code, "GET", h.object+"?"+question{rv: rv}.query(h), "")
-			if message, _ := obj["message"].(string); !strings.Contains(message, want.message) {
-				t.Errorf("GET at %q: %s", rv, message)
-			}
+			message, _ := obj["message"].(string)
+			assert.Containsf(t, message, want.message, "GET at %q", rv)
 		}
 		gone := strings.TrimSuffix(h.object, "m0") + "none"
 		p.Want(t, 404, "GET", gone+"?resourceVersion="+h.rv["now"], "")
@@ -406,9 +404,8 @@ func askWatch(t *testing.T, p *apitest.Plane, h *history, q question, r watchRul
 		case !ok:
 			t.Fatalf("%s: ended after %v", what, got)
 		case typ == "ERROR":
-			if message := obj["message"].(string); !strings.Contains(message, r.want.message) {
-				t.Errorf("%s: %s", what, message)
-			}
+			message := obj["message"].(string)
+			assert.Containsf(t, message, r.want.message, "%s", what)
 			if obj["kind"] != "Status" || obj["apiVersion"] != "v1" {
 				t.Errorf("%s: %v", what, obj)
 			}

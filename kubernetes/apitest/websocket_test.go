@@ -96,9 +96,8 @@ func TestWatchOverWebSocket(t *testing.T) {
 
 		p.Want(t, 201, "POST", maps, configMap("b", ""))
 		for _, ws := range []*websocket.Conn{plain, table, partial} {
-			if typ, _ := receive(t, ws); typ != "ADDED" {
-				t.Error(typ)
-			}
+			typ, _ := receive(t, ws)
+			assert.Equal(t, typ, "ADDED")
 		}
 		late, err := dial(t, p, maps+"?watch=1&resourceVersion=999&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", nil)
 		require.NoError(t, err)

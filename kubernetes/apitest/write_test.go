@@ -165,9 +165,8 @@ func TestConcurrentPatches(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := p.Want(t, 200, "GET", maps+"/a", ""); len(got["data"].(map[string]any)) != 20 {
-		t.Errorf("%v", got["data"])
-	}
+	got := p.Want(t, 200, "GET", maps+"/a", "")
+	assert.Equalf(t, len(got["data"].(map[string]any)), 20, "%v", got["data"])
 }
 
 // An update without changes does not write. Only changes of the spec increase the generation.

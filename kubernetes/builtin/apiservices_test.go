@@ -1,12 +1,12 @@
 package builtin
 
 import (
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -14,9 +14,8 @@ func TestAPIServices(t *testing.T) {
 	const all = "/apis/apiregistration.k8s.io/v1/apiservices"
 	s := serve(t, Config{})
 	local := s.do(201, "POST", all, `{metadata: {name: v1.example.com}, spec: {group: example.com, version: v1, groupPriorityMinimum: 10, versionPriority: 10}}`)
-	if got := str(local, "status", "conditions"); !strings.Contains(got, `"status":"True","type":"Available"`) {
-		t.Errorf("a local one has the conditions %s", got)
-	}
+	got := str(local, "status", "conditions")
+	assert.Containsf(t, got, `"status":"True","type":"Available"`, "a local one has the conditions")
 	remote := s.do(201, "POST", all, `{metadata: {name: v2.example.com}, spec: {group: example.com, version: v2, groupPriorityMinimum: 10, versionPriority: 10,
 		insecureSkipTLSVerify: true, service: {namespace: default, name: backend}}, status: {conditions: [{type: Available, status: "True"}]}}`)
 	want(t, "port", str(remote, "spec", "service", "port"), "443")

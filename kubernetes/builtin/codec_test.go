@@ -142,10 +142,9 @@ func TestDefaults(t *testing.T) {
 		*s.Spec.InternalTrafficPolicy != core.ServiceInternalTrafficPolicyCluster {
 		t.Errorf("service defaults: %+v", s.Spec)
 	}
-	if secret := decode(t, find("", "secrets"), "v1", resource.MediaJSON,
-		[]byte(`{"metadata":{"name":"s"}}`)).(*core.Secret); secret.Type != core.SecretTypeOpaque {
-		t.Errorf("secret type %q", secret.Type)
-	}
+	secret := decode(t, find("", "secrets"), "v1", resource.MediaJSON,
+		[]byte(`{"metadata":{"name":"s"}}`)).(*core.Secret)
+	assert.Equalf(t, secret.Type, core.SecretTypeOpaque, "secret type")
 	stored, err := find("apps", "deployments").Codec.Store(decode(t, find("apps", "deployments"), "v1",
 		resource.MediaYAML, []byte(
 			`{metadata: {name: d}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`)))

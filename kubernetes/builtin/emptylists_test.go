@@ -29,9 +29,8 @@ func TestNullEmptyLists(t *testing.T) {
 	}
 	for value, want := range map[any]bool{&rbacv1.ClusterRole{}: false, &appsv1.ControllerRevision{}: true,
 		&appsv1.Deployment{}: false} {
-		if got := holdsRaw(reflect.TypeOf(value), map[reflect.Type]bool{}); got != want {
-			t.Errorf("%T holds raw JSON: %v", value, got)
-		}
+		got := holdsRaw(reflect.TypeOf(value), map[reflect.Type]bool{})
+		assert.Equalf(t, got, want, "%T holds raw JSON", value)
 	}
 }
 

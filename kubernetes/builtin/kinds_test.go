@@ -239,9 +239,8 @@ func TestStatusWithoutTable(t *testing.T) {
 	const path, table = "/apis/resource.k8s.io/v1/devicetaintrules", "application/json;as=Table;v=v1;g=meta.k8s.io"
 	s.do(201, "POST", path, `{metadata: {name: d}, spec: {deviceSelector: {driver: gpu.example.com}, taint: {key: example.com/broken, effect: NoSchedule}}}`)
 	for view, code := range map[string]int{"": 200, "/status": 406} {
-		if got := s.send("GET", path+"/d"+view, "", table); got.Code != code {
-			t.Errorf("table of d%s: %d, want %d", view, got.Code, code)
-		}
+		got := s.send("GET", path+"/d"+view, "", table)
+		assert.Equalf(t, got.Code, code, "table of d%s", view)
 	}
 	if got := s.send("GET", path+"/d/status", "", table+",application/json"); got.Code != 200 ||
 		!strings.Contains(got.Body.String(), `"kind":"DeviceTaintRule"`) {

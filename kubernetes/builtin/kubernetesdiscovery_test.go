@@ -128,9 +128,8 @@ func compareLists(t *testing.T, got, want []byte) {
 		}
 		last = i
 		a, _ := json.Marshal(r)
-		if b, _ := json.Marshal(wantList.APIResources[i]); string(a) != string(b) {
-			t.Errorf("%s:\n got %s\nwant %s", gotList.GroupVersion, a, b)
-		}
+		b, _ := json.Marshal(wantList.APIResources[i])
+		assert.Equalf(t, string(a), string(b), "%s", gotList.GroupVersion)
 	}
 }
 
@@ -151,9 +150,8 @@ func TestAggregated(t *testing.T) {
 	if len(core.Items) != 1 || core.Items[0].Name != "" || len(core.Items[0].Versions) != 1 {
 		t.Errorf("core: %+v", core)
 	}
-	if beta := get(t, h, "/apis", "Accept", aggregatedV2beta1); beta.Code != http.StatusNotAcceptable {
-		t.Errorf("v2beta1, which was removed: %d", beta.Code)
-	}
+	beta := get(t, h, "/apis", "Accept", aggregatedV2beta1)
+	assert.Equalf(t, beta.Code, http.StatusNotAcceptable, "v2beta1, which was removed")
 
 	// An ETag is valid until the document changes.
 	etag := w.Header().Get("ETag")

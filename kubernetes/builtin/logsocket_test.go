@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"encoding/base64"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -53,9 +52,8 @@ func TestLogOverWebSocket(t *testing.T) {
 		if first, second := receive(conn), receive(conn); first != "" || second != c.want {
 			t.Errorf("%v: %q and %q, want an empty message and %q", c.protocols, first, second, c.want)
 		}
-		if err := websocket.Message.Receive(conn, new([]byte)); !errors.Is(err, io.EOF) {
-			t.Errorf("%v: after the log: %v", c.protocols, err)
-		}
+		err = websocket.Message.Receive(conn, new([]byte))
+		assert.ErrorIsf(t, err, io.EOF, "%v: after the log", c.protocols)
 		conn.Close()
 	}
 	if conn, err := dial("unknown"); err == nil {

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"k8s.io/kubernetes/pkg/apis/rbac"
+
+	"kelson.dev/internal/assert"
 )
 
 // Rules with too many combinations are refused before they are expanded.
@@ -26,8 +28,7 @@ func TestPermissionsAreLimited(t *testing.T) {
 		"many products": {[]rbac.PolicyRule{{APIGroups: names(30), Resources: names(30), Verbs: names(30)},
 			{APIGroups: names(30), Resources: names(30), Verbs: names(30)}}, false},
 	} {
-		if err := fewPermissions(test.rules); (err == nil) != test.few {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := fewPermissions(test.rules)
+		assert.Equalf(t, err == nil, test.few, "%s: %v", name, err)
 	}
 }

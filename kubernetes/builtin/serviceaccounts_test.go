@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/kubernetes/tokens"
 )
@@ -93,10 +94,9 @@ func TestTokenRequestIsRefused(t *testing.T) {
 		{", spec: {boundObjectRef: {apiVersion: v1, kind: Pod, name: other}}", 400, metav1.StatusReasonBadRequest,
 			"different serviceaccount name"},
 	} {
-		if got := s.refused(test.code, test.reason, http.MethodPost, tokenOf,
-			tokenBody(test.body)); !strings.Contains(got, test.message) {
-			t.Errorf("%s: %s", test.body, got)
-		}
+		got := s.refused(test.code, test.reason, http.MethodPost, tokenOf,
+			tokenBody(test.body))
+		assert.Containsf(t, got, test.message, "%s", test.body)
 	}
 	s.refused(404, metav1.StatusReasonNotFound, http.MethodPost, strings.Replace(tokenOf, "robot", "nobody", 1),
 		tokenBody(""))

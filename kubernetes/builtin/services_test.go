@@ -48,10 +48,9 @@ func TestServiceAddresses(t *testing.T) {
 			s.refused(422, "Invalid", "POST", servicePath, `{metadata: {name: wrong}, spec: {ports: [{port: -1}]}}`)
 		}
 	}
-	if msg := s.refused(500, "InternalError", "POST", servicePath,
-		`{metadata: {name: full}, spec: {ports: [{port: 80}]}}`); !strings.Contains(msg, "range is full") {
-		t.Errorf("message %s", msg)
-	}
+	msg := s.refused(500, "InternalError", "POST", servicePath,
+		`{metadata: {name: full}, spec: {ports: [{port: 80}]}}`)
+	assert.Containsf(t, msg, "range is full", "message")
 	s.do(200, "DELETE", servicePath+"/a", "")
 	want(t, "address", str(s.do(201, "POST", servicePath, `{metadata: {name: full}, spec: {ports: [{port: 80}]}}`),
 		"spec", "clusterIP"), ip)
@@ -66,10 +65,8 @@ func TestNodePorts(t *testing.T) {
 	want(t, "ports after update", str(again, "spec", "ports"), ports)
 	s.do(201, "POST", servicePath, `{metadata: {name: b}, spec: {type: NodePort, ports: [{port: 80}]}}`)
 	full := `{metadata: {name: c}, spec: {type: NodePort, ports: [{port: 80}]}}`
-	if msg := s.refused(500, "InternalError", "POST", servicePath, full); !strings.Contains(msg,
-		"failed to allocate a nodePort: range is full") {
-		t.Errorf("message %s", msg)
-	}
+	msg := s.refused(500, "InternalError", "POST", servicePath, full)
+	assert.Containsf(t, msg, "failed to allocate a nodePort: range is full", "message")
 	s.do(200, "PATCH", servicePath+"/a", `{"spec":{"type":"ClusterIP"}}`) // releases its port
 	want(t, "ports", str(s.do(201, "POST", servicePath, full), "spec", "ports"), ports)
 }

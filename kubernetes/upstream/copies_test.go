@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -102,9 +103,8 @@ func TestHash(t *testing.T) {
 		"func (t T) f(a int) error { return g(a) }":                                              false,
 		"func (t *T) f(a int) error { return g(a + 1) }":                                         false,
 	} {
-		if got := of(text); (got == same) != equal {
-			t.Errorf("%s: hash %s, that of the original is %s", text, got, same)
-		}
+		got := of(text)
+		assert.Equalf(t, got == same, equal, "%s: hash %s, that of the original is %s", text, got, same)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -93,7 +94,6 @@ func TestChangedModules(t *testing.T) {
 	o, err := Program{Dir: "../../bench/explore/fleet/cmd"}.overlay(t.Context(), t.TempDir(), true)
 	require.NoError(t, err)
 	got := slices.Sorted(maps.Keys(o.moved))
-	if want := []string{"github.com/fsnotify/fsnotify", "sigs.k8s.io/controller-runtime"}; !slices.Equal(got, want) {
-		t.Errorf("the agent changes %q, want %q", got, want)
-	}
+	want := []string{"github.com/fsnotify/fsnotify", "sigs.k8s.io/controller-runtime"}
+	assert.Slicef(t, got, want, "the agent changes")
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/agent/inside"
 )
 
@@ -34,9 +35,8 @@ func TestStall(t *testing.T) {
 			s.observe(turn, at, use)
 			at = at.Add(stalledAfter)
 		}
-		if got := s.reason(at.Add(-stalledAfter), stalledAfter); (got == inside.StandsStill) != test.want {
-			t.Errorf("%s: %q, want %v", test.name, got, test.want)
-		}
+		got := s.reason(at.Add(-stalledAfter), stalledAfter)
+		assert.Equalf(t, got == inside.StandsStill, test.want, "%s: %q", test.name, got)
 	}
 	var s stall
 	s.observe(1, now, usage{known: true})

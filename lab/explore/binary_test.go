@@ -310,9 +310,8 @@ func TestFilesOfABinary(t *testing.T) {
 		t.Errorf("%v, %v", alarm, err)
 	}
 	_, err := explore.ReplayBinary(t.Context(), scenario("--config=other.yaml"), plan)
-	if want := "files: operator.yaml: no argument and no variable of the operator's environment names this file"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want %s", err, want)
-	}
+	want := "files: operator.yaml: no argument and no variable of the operator's environment names this file"
+	assert.ErrorContains(t, err, want)
 	s := scenario("operator.yaml")
 	s.Binary.Files = []string{"missing.yaml"}
 	_, err = explore.ReplayBinary(t.Context(), s, plan)

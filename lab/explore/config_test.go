@@ -63,10 +63,9 @@ keep: true
 	for _, i := range s.Inputs {
 		inputs = append(inputs, i.String())
 	}
-	if want := []string{"create Shop a", "create Shop b", "wait 1h30m0s", "flip Shop a", "delete Shop a",
-		"delete Shop b"}; !slices.Equal(inputs, want) {
-		t.Errorf("inputs %q, want %q", inputs, want)
-	}
+	want := []string{"create Shop a", "create Shop b", "wait 1h30m0s", "flip Shop a", "delete Shop a",
+		"delete Shop b"}
+	assert.Slicef(t, inputs, want, "inputs")
 	if len(s.Invariants) != 1 || s.Invariants[0].Name != "few" || s.Invariants[0].Kind != "Shop" ||
 		s.Invariants[0].Rule == "" {
 		t.Errorf("invariants %+v", s.Invariants)

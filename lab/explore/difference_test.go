@@ -45,9 +45,8 @@ func TestMessageIsNotADecision(t *testing.T) {
 		}}
 	}, operator.Owns[corev1.Secret]()))
 	s.Prepare = func(ctx context.Context, c client.Client) error { return c.Create(ctx, configMap("summary")) }
-	if got, steps := replayed(t, s, "delete-child after secrets default/web-key #1"); got != "" {
-		t.Errorf("%s\n%s", got, steps)
-	}
+	got, steps := replayed(t, s, "delete-child after secrets default/web-key #1")
+	assert.Equalf(t, got, "", "\n%s", steps)
 }
 
 // A field is not another one whose name begins with its name: an operator that computes

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/explore"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -60,7 +61,6 @@ func TestDownWhileAUserWaits(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 	})}
-	if got, steps := replayed(t, s, "down during input #1"); got != "" {
-		t.Errorf("%s\n%s", got, steps)
-	}
+	got, steps := replayed(t, s, "down during input #1")
+	assert.Equalf(t, got, "", "\n%s", steps)
 }

@@ -216,9 +216,8 @@ func runsPods(correct bool) explore.Scenario {
 // F15, O7: the Pods that an operator manages must be healthy again after one has failed.
 func TestHealthyPods(t *testing.T) {
 	const plan = "fail-pod after pods default/web-b #1"
-	if got, steps := replayed(t, runsPods(false), plan); got != "O7 pods of ConfigMap web: 1 are healthy, and 2 were" {
-		t.Errorf("%q\n%s", got, steps)
-	}
+	got, steps := replayed(t, runsPods(false), plan)
+	assert.Equalf(t, got, "O7 pods of ConfigMap web: 1 are healthy, and 2 were", "\n%s", steps)
 	if got, steps := replayed(t, runsPods(true), plan); got != "" {
 		t.Errorf("false alarm: %s\n%s", got, steps)
 	}

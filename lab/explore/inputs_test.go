@@ -188,10 +188,8 @@ func TestTogether(t *testing.T) {
 	s.Inputs[1] = explore.Create(service("shop"))
 	_, steps = replayed(t, s, "no faults")
 	_, between, _ = strings.Cut(steps, "input: create Service default/web")
-	if between, _, _ = strings.Cut(between, "input: create Service default/shop"); !strings.Contains(between,
-		"event: added services default/web") {
-		t.Errorf("without Together:\n%s", steps)
-	}
+	between, _, _ = strings.Cut(between, "input: create Service default/shop")
+	assert.Containsf(t, between, "event: added services default/web", "without Together:\n%s", steps)
 	s.Inputs[0] = s.Inputs[0].Together()
 	_, err := explore.Explore(t, s, explore.Options{})
 	assert.ErrorContainsf(t, err, "Together", "the first input is Together")

@@ -157,8 +157,7 @@ func TestLeakWithoutFaults(t *testing.T) {
 		t.Errorf("a replay without faults: %q", got)
 	}
 	for _, pattern := range []string{"secrets", "secrets default/l*", "secrets default/log"} {
-		if got, _ := replayed(t, scenario(pattern), "no faults"); got != "" {
-			t.Errorf("retained %q: %s", pattern, got)
-		}
+		got, _ := replayed(t, scenario(pattern), "no faults")
+		assert.Equalf(t, got, "", "retained %q", pattern)
 	}
 }

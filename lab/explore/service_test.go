@@ -178,10 +178,8 @@ func TestStateOfServices(t *testing.T) {
 	s := zones(program, "https://dns.example.com/v1", "LATE=yes")
 	s.Services[0].Answers = s.Services[0].Answers[1:]
 	alarms := alarmsOf(t, s, explore.KillAfter)
-	if a := alarms["O1 kill-after create secrets default/web-key #1"]; !strings.Contains(a.Detail,
-		"https://dns.example.com/v1/zones: is missing") {
-		t.Errorf("%v", alarms)
-	}
+	a := alarms["O1 kill-after create secrets default/web-key #1"]
+	assert.Containsf(t, a.Detail, "https://dns.example.com/v1/zones: is missing", "%v", alarms)
 	s = zones(program, "https://dns.example.com/v1", "CAREFUL=yes", "CA=$SERVICES_CA")
 	s.Services[0].Answers = s.Services[0].Answers[2:]
 	report, err := explore.Explore(t, s, explore.Options{For: time.Hour, OneFault: true, Plans: 1})

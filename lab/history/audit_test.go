@@ -98,9 +98,8 @@ func TestImportOfDeletedCollection(t *testing.T) {
 			auditEvent(5, "delete", "", 200, `"responseObject":{"kind":"Status","status":"Success","details":{"uid":"a"}},`),
 		}, []string{"10 01", "30 04", "31 05 deleted"}},
 	} {
-		if _, versions := importAudit(t, tt.events...); !slices.Equal(versions, tt.want) {
-			t.Errorf("%s: %q, want %q", name, versions, tt.want)
-		}
+		_, versions := importAudit(t, tt.events...)
+		assert.Slicef(t, versions, tt.want, "%s", name)
 	}
 }
 
@@ -158,10 +157,9 @@ func TestImportAuditLog(t *testing.T) {
 		versions = append(versions, fmt.Sprint(v.Revision, v.Time.UTC().Format(" 05"),
 			map[bool]string{true: " deleted"}[v.Deleted]))
 	}
-	if want := []string{"10 01", "20 02", "30 03", "35 05", "40 06", "50 07 deleted", "60 08",
-		"61 09 deleted"}; !slices.Equal(versions, want) {
-		t.Errorf("%q, want %q", versions, want)
-	}
+	want := []string{"10 01", "20 02", "30 03", "35 05", "40 06", "50 07 deleted", "60 08",
+		"61 09 deleted"}
+	assert.Slice(t, versions, want)
 	if len(h.Find("deployment")) != 1 {
 		t.Error(h.Resources())
 	}

@@ -96,9 +96,8 @@ func TestBlame(t *testing.T) {
 		!strings.Contains(got, `.metadata.managedFields[1].manager "scaler" 2`) {
 		t.Errorf("with metadata: %s", got)
 	}
-	if got := blame(t, h.At(9), history.Key{"pods", "default", "other"}, history.DiffOptions{}); got != "absent" {
-		t.Errorf("an object that never existed: %s", got)
-	}
+	got := blame(t, h.At(9), history.Key{"pods", "default", "other"}, history.DiffOptions{})
+	assert.Equalf(t, got, "absent", "an object that never existed")
 }
 
 // Without the values of Secrets, the version that changed one is unknown.

@@ -108,10 +108,8 @@ func TestKnownVersionsAreIgnored(t *testing.T) {
 		versions[1].Time.Before(versions[0].Time) {
 		t.Errorf("versions: %v", versions)
 	}
-	if err := w.Put(history.Key{"nodes", "", "n"}, 1, epoch, []byte("{}")); err == nil ||
-		!strings.Contains(err.Error(), "nodes/n") {
-		t.Errorf("a resource that was not declared: %v", err)
-	}
+	err := w.Put(history.Key{"nodes", "", "n"}, 1, epoch, []byte("{}"))
+	assert.ErrorContainsf(t, err, "nodes/n", "a resource that was not declared")
 }
 
 // Encoders of JSON add a line end.

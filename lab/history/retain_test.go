@@ -162,9 +162,8 @@ func TestLostEndOfAHistoryIsReadFromTheLog(t *testing.T) {
 	must(t, os.Truncate(newest, 200))
 	p = startPlane(t, dir, history.Limits{})
 	must(t, p.Close())
-	if n := len(slices.Collect(openHistory(t, dir).Versions(history.Key(configMap("a"))))); n != 100 {
-		t.Errorf("%d versions, want 100", n)
-	}
+	n := len(slices.Collect(openHistory(t, dir).Versions(history.Key(configMap("a")))))
+	assert.Equalf(t, n, 100, "versions")
 	assert.Containsf(t, p.log.String(), "added versions from the log", "log: %s", &p.log)
 }
 
@@ -260,9 +259,8 @@ func TestHistoryThatCannotBeWritten(t *testing.T) {
 	must(t, os.Rename(files+".away", files))
 	p = startPlane(t, dir, history.Limits{})
 	must(t, p.Close())
-	if n := len(slices.Collect(openHistory(t, dir).Versions(history.Key(configMap("a"))))); n != 101 {
-		t.Errorf("%d versions, want 101", n)
-	}
+	n := len(slices.Collect(openHistory(t, dir).Versions(history.Key(configMap("a")))))
+	assert.Equalf(t, n, 101, "versions")
 }
 
 // A history has the names of custom kinds from their definitions.

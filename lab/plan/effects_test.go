@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/lab/plan"
 	"kelson.dev/operator"
 	"kelson.dev/operator/client"
@@ -82,10 +83,8 @@ func TestPlanOfWritesBesides(t *testing.T) {
 		}
 	}
 	slices.Sort(written)
-	if want := []string{"create Service web", "delete ConfigMap old", "update ConfigMap web"}; !slices.Equal(written,
-		want) {
-		t.Errorf("the operator writes %q, want %q", written, want)
-	}
+	want := []string{"create Service web", "delete ConfigMap old", "update ConfigMap web"}
+	assert.Slicef(t, written, want, "the operator writes")
 	for _, want := range []string{"create IPAddress", "update ResourceQuota"} {
 		if !slices.Contains(effects, want) {
 			t.Errorf("no effect %q: %q", want, effects)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 	"kelson.dev/operator/client"
@@ -91,9 +92,8 @@ func forksAreIndependent(t *testing.T, base *testenv.Env) {
 	third.Create(t, ship("argo"))
 	got := ship("argo")
 	third.Get(t, got)
-	if masts, _, _ := unstructured.NestedInt64(got.Object, "spec", "masts"); masts != 3 {
-		t.Errorf("spec.masts is %d", masts)
-	}
+	masts, _, _ := unstructured.NestedInt64(got.Object, "spec", "masts")
+	assert.Equalf(t, masts, 3, "spec.masts")
 	if err := one.Client().Get(t.Context(), client.KeyOf(got), ship("argo")); !apierrors.IsNotFound(err) {
 		t.Errorf("argo exists in another fork: %v", err)
 	}
@@ -186,9 +186,8 @@ func TestKubeconfig(t *testing.T) {
 	watch, err := clients.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	env.Create(t, configMap("seen", "x"))
-	if event := <-watch.ResultChan(); event.Object.(*corev1.ConfigMap).Name != "seen" {
-		t.Errorf("watch: %v", event)
-	}
+	event := <-watch.ResultChan()
+	assert.Equalf(t, event.Object.(*corev1.ConfigMap).Name, "seen", "watch: %v", event)
 
 	// A client without a certificate is anonymous and not an administrator.
 	config.CertData, config.KeyData = nil, nil

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/version"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/lab/testenv"
 )
@@ -30,9 +31,8 @@ func TestEmulatedVersion(t *testing.T) {
 				t.Errorf("/version: %+v", info)
 			}
 			// stable since 1.36
-			if got := get("/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies").StatusCode; got != status {
-				t.Errorf("mutatingadmissionpolicies: %d, want %d", got, status)
-			}
+			got := get("/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies").StatusCode
+			assert.Equalf(t, got, status, "mutatingadmissionpolicies")
 		})
 	}
 }

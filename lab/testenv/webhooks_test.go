@@ -131,9 +131,8 @@ func sail(t *testing.T, env *testenv.Env) {
 	}
 	current := vessel("v2", "pinta", nil)
 	env.Get(t, current)
-	if masts, _, _ := unstructured.NestedInt64(current.Object, "masts"); masts != 3 {
-		t.Errorf("v2 has %v masts, want the number 3", current.Object["masts"])
-	}
+	masts, _, _ := unstructured.NestedInt64(current.Object, "masts")
+	assert.Equalf(t, masts, 3, "v2 has %v masts, want the number 3", current.Object["masts"])
 	env.Get(t, old)
 	if old.Object["masts"] != "3" {
 		t.Errorf("v1 has %v masts, want the text 3", old.Object["masts"])

@@ -191,9 +191,8 @@ func TestListAheadOfTheBody(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, c := newSlowPages(t, count)
 			ctx, cancel := context.WithCancel(context.Background())
-			if err := c.List(ctx, NewItems(&corev1.ConfigMap{}), ListOptions{Limit: 2, Ahead: &Ahead{}}); err != nil {
-				t.Error(err)
-			}
+			err := c.List(ctx, NewItems(&corev1.ConfigMap{}), ListOptions{Limit: 2, Ahead: &Ahead{}})
+			assert.NoError(t, err)
 			synctest.Wait()
 			assert.Equalf(t, s.had.Load(), 1+pagesHeld, "pages were requested")
 			cancel()

@@ -352,9 +352,8 @@ func TestRetryAfter(t *testing.T) {
 				}})
 				begin := time.Now()
 				_, err := client.Get[corev1.Pod](t.Context(), c, web)
-				if took := time.Since(begin); took != tt.took {
-					t.Errorf("took %v, want %v", took, tt.took)
-				}
+				took := time.Since(begin)
+				assert.Equalf(t, took, tt.took, "took")
 				var status apierrors.APIStatus
 				switch {
 				case tt.want == 0 && err != nil:

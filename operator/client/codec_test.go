@@ -282,9 +282,8 @@ func TestProtobuf(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, podOf("a")) {
 		t.Errorf("get: %v %+v", err, got)
 	}
-	if accept := s.asked[len(s.asked)-1]; accept != "application/vnd.kubernetes.protobuf,application/json" {
-		t.Errorf("requested %q", accept)
-	}
+	accept := s.asked[len(s.asked)-1]
+	assert.Equalf(t, accept, "application/vnd.kubernetes.protobuf,application/json", "requested")
 	s.answer = &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "12", Continue: "more"},
 		Items: []corev1.Pod{*podOf("a"), *podOf("b")}}
 	list := &corev1.PodList{}
@@ -333,9 +332,8 @@ func TestProtobuf(t *testing.T) {
 			lines = append(lines, fmt.Sprintf("%s %s %s %d", e.Type, o.GetName(), o.GetResourceVersion(),
 				len(o.GetAnnotations())))
 		}
-		if got := strings.Join(lines, ", "); got != "ADDED a 9 0, BOOKMARK  20 1, DELETED a 9 0" {
-			t.Errorf("watch of %T: %s", prototype, got)
-		}
+		got := strings.Join(lines, ", ")
+		assert.Equalf(t, got, "ADDED a 9 0, BOOKMARK  20 1, DELETED a 9 0", "watch of %T", prototype)
 	}
 }
 

@@ -40,9 +40,8 @@ func TestCompact(t *testing.T) {
 		w.run()
 		w.must(w.set.WaitForSync(t.Context()))
 		synctest.Wait()
-		if got := h.take(); strings.Count(got, "initial") != 20 {
-			t.Errorf("calls %s", got)
-		}
+		got := h.take()
+		assert.Equalf(t, strings.Count(got, "initial"), 20, "calls %s", got)
 		for _, p := range want {
 			got, err := client.Get[corev1.Pod](t.Context(), w.client, client.KeyOf(p))
 			if err != nil || got.Spec.Containers[0].Args[0] != p.Spec.Containers[0].Args[0] || got.UID != p.UID ||
@@ -70,9 +69,8 @@ func TestCompact(t *testing.T) {
 		w.must(w.direct.Update(t.Context(), changed))
 		w.must(w.direct.Delete(t.Context(), want[4]))
 		w.expectCalls(h, "~p03 9, -p04")
-		if on, _ := inf.ByIndex("node", "node9"); len(on) != 1 {
-			t.Errorf("after the change: %v", on)
-		}
+		on, _ := inf.ByIndex("node", "node9")
+		assert.Lenf(t, on, 1, "after the change")
 	})
 }
 
@@ -132,10 +130,8 @@ func TestCompactGarbled(t *testing.T) {
 		w.must(w.set.WaitForSync(t.Context()))
 		w.expectCalls(h, "+good initial")
 		assert.Lenf(t, inf.List(""), 1, "list")
-		if err := w.set.Client().Get(t.Context(), client.Key{Namespace: "default", Name: "bad"}, &odd{}); err == nil ||
-			!strings.Contains(err.Error(), "decode Odd") {
-			t.Errorf("get: %v", err)
-		}
+		err = w.set.Client().Get(t.Context(), client.Key{Namespace: "default", Name: "bad"}, &odd{})
+		assert.ErrorContainsf(t, err, "decode Odd", "get")
 		assert.Containsf(t, w.log.String(), "default/bad", "log")
 	})
 }

@@ -355,9 +355,8 @@ func TestKindAddedAndRemoved(t *testing.T) {
 		w.expectCalls(h, "+b, -a stale")
 		create("c")
 		w.expectCalls(h, "+c")
-		if s := w.set.Statuses()[0]; s.Err != nil {
-			t.Errorf("after the kind was created again: %s", s)
-		}
+		s := w.set.Statuses()[0]
+		assert.NoErrorf(t, s.Err, "after the kind was created again: %s", s)
 	})
 }
 
@@ -616,9 +615,8 @@ func TestUnreadableKinds(t *testing.T) {
 					!errors.Is(err, informer.ErrNotSynced) || !strings.Contains(err.Error(), unquoted) {
 					t.Errorf("wait: %v", err)
 				}
-				if log := w.log.String(); strings.Count(log, "level=ERROR") != 1 {
-					t.Errorf("logged twice:\n%s", log)
-				}
+				log := w.log.String()
+				assert.Equalf(t, strings.Count(log, "level=ERROR"), 1, "logged twice:\n%s", log)
 				begin := time.Now()
 				if err := w.client.Get(t.Context(), client.Key{Namespace: "default", Name: "a"}, tt.obj); err == nil ||
 					!strings.Contains(err.Error(), unquoted) || time.Since(begin) > 0 {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/informer"
 	"kelson.dev/operator/internal/apitest"
@@ -243,9 +244,8 @@ func TestDeletesWithoutVersion(t *testing.T) {
 				if seen {
 					w.create(cm())
 				}
-				if err := get(); (err == nil) != seen {
-					t.Fatal(err)
-				}
+				err := get()
+				require.Equalf(t, err == nil, seen, "%v", err)
 				if !seen {
 					w.create(cm()) // by another client
 				}

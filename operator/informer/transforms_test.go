@@ -53,9 +53,8 @@ func TestTransformOfOneKind(t *testing.T) {
 			}
 			got := tt.obj()
 			w.must(w.client.Get(w.ctx, client.Key{Namespace: "default", Name: "a"}, got))
-			if is := got.GetAnnotations()["transformed"] == "yes"; is != (kind == "ConfigMap") {
-				t.Errorf("the %s is transformed: %v", kind, is)
-			}
+			is := got.GetAnnotations()["transformed"] == "yes"
+			assert.Equalf(t, is, kind == "ConfigMap", "the %s is transformed", kind)
 		}
 		same := func(obj client.Object) client.Object { return obj }
 		_, err := informer.New(informer.Config{Client: w.direct,

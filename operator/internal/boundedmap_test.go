@@ -51,11 +51,10 @@ func TestMap(t *testing.T) {
 		t.Errorf("gone: %q", gone)
 	}
 	m = boundedmap.New[int, string](3, nil)
-	if n := testing.AllocsPerRun(100, func() {
+	n := testing.AllocsPerRun(100, func() {
 		for k := range 12 {
 			m.Set(k, "d")
 		}
-	}); n != 0 {
-		t.Errorf("%v allocations once it is full", n)
-	}
+	})
+	assert.Equalf(t, n, 0, "allocations once it is full")
 }

@@ -211,9 +211,8 @@ func TestShards(t *testing.T) {
 		f.want("three", "a", "b", "c")
 		a.cancel()
 		must(t, <-a.ended)
-		if shares := f.shares(20 * time.Second); len(shares) != 2 {
-			t.Errorf("after one has left: %v", shares)
-		}
+		shares := f.shares(20 * time.Second)
+		assert.Equalf(t, len(shares), 2, "after one has left: %v", shares)
 		f.want("two", "b", "c")
 		b.cable.mu.Lock()
 		b.cable.cut = true

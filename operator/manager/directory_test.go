@@ -81,9 +81,8 @@ func TestGivenCertificates(t *testing.T) {
 			<-m.Elected()
 			conn, err := tls.Dial("tcp", m.WebhookServer().Address(), &tls.Config{InsecureSkipVerify: true})
 			must(t, err)
-			if c := conn.ConnectionState().PeerCertificates[0]; c.Subject.CommonName != "given" {
-				t.Errorf("the certificate of %v is served", c.Subject)
-			}
+			c := conn.ConnectionState().PeerCertificates[0]
+			assert.Equalf(t, c.Subject.CommonName, "given", "the certificate of %v is served", c.Subject)
 			_ = conn.Close()
 			for _, want := range []string{"certwatcher_read_certificate_total 1",
 				"certwatcher_read_certificate_errors_total 0"} {

@@ -81,14 +81,11 @@ func TestOneReplicaLeads(t *testing.T) {
 		b := startReplica(t, s, "b", nil)
 		time.Sleep(time.Minute)
 		assert.Equal(t, fmt.Sprint(a.seen(), b.seen()), "[one] []")
-		if _, body := get(t, b.HealthHandler(), "/readyz"); body != "ok" {
-			t.Errorf("the waiting replica is not ready: %s", body)
-		}
+		_, body := get(t, b.HealthHandler(), "/readyz")
+		assert.Equalf(t, body, "ok", "the waiting replica is not ready")
 		for m, want := range map[*replica]string{a: "1", b: "0"} {
-			if _, body := get(t, m.MetricsHandler(), "/metrics"); !strings.Contains(body,
-				`leader_election_master_status{name="test"} `+want) {
-				t.Errorf("want %s, got %s", want, body)
-			}
+			_, body := get(t, m.MetricsHandler(), "/metrics")
+			assert.Containsf(t, body, `leader_election_master_status{name="test"} `+want, "want %s", want)
 		}
 		a.stop()
 		must(t, <-a.err)

@@ -237,10 +237,9 @@ func TestDisengage(t *testing.T) {
 			t.Errorf("it was logged as %q", got)
 		}
 		there := reconcile.WithCluster(t.Context(), "east")
-		if err := f.Client().Get(there, client.Key{Namespace: "default", Name: "a"},
-			&corev1.ConfigMap{}); !errors.Is(err, manager.ErrClusterNotFound) {
-			t.Errorf("a read there ends with %v", err)
-		}
+		err = f.Client().Get(there, client.Key{Namespace: "default", Name: "a"},
+			&corev1.ConfigMap{})
+		assert.ErrorIsf(t, err, manager.ErrClusterNotFound, "a read there ends with")
 
 		// Goroutines and memory are released.
 		gone := weak.Make(cluster)
@@ -317,9 +316,8 @@ func TestEngageAgain(t *testing.T) {
 				t.Errorf("server %d got the requests %q", n, got)
 			}
 		}
-		if s := f.controller.Queue().Stats(); s.Waiting != 1 {
-			t.Errorf("%+v is in the queue, want the requests of the second cluster", s)
-		}
+		s := f.controller.Queue().Stats()
+		assert.Equalf(t, s.Waiting, 1, "%+v is in the queue, want the requests of the second cluster", s)
 		assert.Len(t, f.log.with("level=ERROR"), 0)
 	})
 }
@@ -360,14 +358,12 @@ func TestDisengageUnresponsiveCluster(t *testing.T) {
 		must(t, f.Disengage("early"))
 		must(t, f.Disengage("late"))
 		assert.Equalf(t, time.Since(began), 0, "it took")
-		if code, body := f.ready(t); code != 200 {
-			t.Errorf("%d %s", code, body)
-		}
+		code, body := f.ready(t)
+		assert.Equalf(t, code, 200, "%s", body)
 		// The waiting read ends with the grace period, and the event is dropped.
 		time.Sleep(16 * time.Second)
-		if s := f.controller.Queue().Stats(); s.Ready+s.Waiting+s.Running != 0 {
-			t.Errorf("%+v is in the queue", s)
-		}
+		s := f.controller.Queue().Stats()
+		assert.Equalf(t, s.Ready+s.Waiting+s.Running, 0, "%+v is in the queue", s)
 	})
 }
 
@@ -443,9 +439,8 @@ func TestConcurrentEngagements(t *testing.T) {
 					_ = f.Disengage(fmt.Sprint("cluster", n))
 				}
 				time.Sleep(time.Minute)
-				if s := f.controller.Queue().Stats(); s.Ready+s.Waiting+s.Running != 0 {
-					t.Errorf("seed %d: %+v is in the queue", seed, s)
-				}
+				s := f.controller.Queue().Stats()
+				assert.Equalf(t, s.Ready+s.Waiting+s.Running, 0, "seed %d: %+v is in the queue", seed, s)
 				f.visits()
 				_, err := f.Engage("cluster0", hosted(newServer(t, "a", "later"), "cluster0"))
 				must(t, err)

@@ -89,9 +89,8 @@ func TestManifestRBAC(t *testing.T) {
 		kinds = append(kinds, strings.TrimPrefix(m.Object.GetNamespace()+"/"+m.Object.GetKind()+"/"+m.Object.GetName(),
 			"/"))
 	}
-	if want := "Namespace/system system/ServiceAccount/a system/Role/r kube-system/Role/r system/RoleBinding/none ClusterRole/none"; strings.Join(kinds, " ") != want {
-		t.Errorf("got %v, want %s", kinds, want)
-	}
+	want := "Namespace/system system/ServiceAccount/a system/Role/r kube-system/Role/r system/RoleBinding/none ClusterRole/none"
+	assert.Equalf(t, strings.Join(kinds, " "), want, "got %v", kinds)
 	assert.Equalf(t, user, "system:serviceaccount:system:a", "the user")
 	for _, accounts := range []string{configMapOfManifest("none"),
 		account + "---\n" + strings.ReplaceAll(account, "name: a", "name: b")} {

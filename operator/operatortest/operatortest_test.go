@@ -159,11 +159,10 @@ func TestNodeGroupsAndStages(t *testing.T) {
 			operatortest.NodeGroup{Count: 1}),
 		"no such file": operatortest.Stages("testdata/missing.yaml"),
 	} {
-		if message := messageOf(t, func(t testing.TB) {
+		message := messageOf(t, func(t testing.TB) {
 			operatortest.New(t, option)
-		}); !strings.Contains(message, want) {
-			t.Errorf("%q, want %q", message, want)
-		}
+		})
+		assert.Contains(t, message, want)
 	}
 }
 
@@ -249,11 +248,10 @@ func TestReportsMissing(t *testing.T) {
 			t.Errorf("%s: %v\n%s\nwant %q", test.env, err, out, test.want)
 		}
 	}
-	if got := messageOf(t, func(tb testing.TB) {
+	got := messageOf(t, func(tb testing.TB) {
 		operatortest.New(tb, operatortest.CRDs("nowhere"))
-	}); !strings.Contains(got, "nowhere") {
-		t.Errorf("missing CRDs: %q", got)
-	}
+	})
+	assert.Containsf(t, got, "nowhere", "missing CRDs")
 }
 
 // The server ends when its test process is killed.

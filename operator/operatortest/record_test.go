@@ -96,9 +96,8 @@ func TestWrap(t *testing.T) {
 	data, err := os.ReadFile(files[0])
 	require.NoError(t, err)
 	text := string(data)
-	if n := strings.Count(text, "\n"); n != 11 {
-		t.Errorf("%d lines, want 8 requests, a creation by a patch and two refusals:\n%s", n, text)
-	}
+	n := strings.Count(text, "\n")
+	assert.Equalf(t, n, 11, "lines, want 8 requests, a creation by a patch and two refusals:\n%s", text)
 	for _, want := range []string{
 		`"verb":"list","user":{"username":"operator"},"objectRef":{"resource":"pods"}`,
 		`"code":403,"message":"pods is forbidden`, `"code":403,"message":"nodes is forbidden`,

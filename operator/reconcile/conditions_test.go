@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/reconcile"
 )
 
@@ -38,9 +39,8 @@ func TestSetCondition(t *testing.T) {
 		for i, s := range steps {
 			b.Generation = s.generation
 			before, _ := reconcile.GetCondition(b, "Ready")
-			if changed := set(s.status, s.reason); changed != s.changed {
-				t.Errorf("step %d: changed is %v", i, changed)
-			}
+			changed := set(s.status, s.reason)
+			assert.Equalf(t, changed, s.changed, "step %d: changed", i)
 			c, _ := reconcile.GetCondition(b, "Ready")
 			if moved := c.LastTransitionTime != before.LastTransitionTime; moved != s.moved ||
 				c.ObservedGeneration != s.generation {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"kelson.dev/internal/randomtest"
+	"kelson.dev/internal/require"
 )
 
 type object = *metav1.PartialObjectMetadata
@@ -387,9 +388,8 @@ func TestTranscripts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := Machine[object]{Stream: true, PageSize: 10}
 			for n, step := range steps {
-				if _, next := m.Step(step.in); next != step.want {
-					t.Fatalf("step %d, %T: got %+v, want %+v", n, step.in, next, step.want)
-				}
+				_, next := m.Step(step.in)
+				require.Equalf(t, next, step.want, "step %d, %T", n, step.in)
 			}
 		})
 	}

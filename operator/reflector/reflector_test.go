@@ -289,9 +289,8 @@ func TestRestoredServer(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), tt.lasts)
 				defer cancel()
 				_ = New(Config[object]{Source: source, Sink: &sink{}, Pages: true}).Run(ctx)
-				if calls := strings.Join(source.calls, ", "); calls != tt.calls {
-					t.Errorf("%s, want %s", calls, tt.calls)
-				}
+				calls := strings.Join(source.calls, ", ")
+				assert.Equal(t, calls, tt.calls)
 			})
 		})
 	}

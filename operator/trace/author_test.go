@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/operator/client"
 	"kelson.dev/operator/internal/apitest"
 	"kelson.dev/operator/reconcile"
@@ -125,9 +126,8 @@ func TestApplyOfAnEarlierSecond(t *testing.T) {
 			ctx, span := tracer.Start(t.Context(), trace.Record{Controller: "test"})
 			must(t, c.Apply(ctx, configMap("a"), client.FieldOwner("test")))
 			span.End(reconcile.Result{}, nil)
-			if w := records[0].Writes[0]; w.Changed != test.changed {
-				t.Errorf("recorded as %+v", w)
-			}
+			w := records[0].Writes[0]
+			assert.Equalf(t, w.Changed, test.changed, "recorded as %+v", w)
 		})
 	}
 }

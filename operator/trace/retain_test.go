@@ -78,7 +78,6 @@ func TestRetainManyObjects(t *testing.T) {
 	if len(kept) == 0 || len(kept) > 100 {
 		t.Fatalf("%d records", len(kept))
 	}
-	if last := kept[len(kept)-1]; last.n != 999 {
-		t.Errorf("the newest is %v", last)
-	}
+	last := kept[len(kept)-1]
+	assert.Equalf(t, last.n, 999, "the newest is %v", last)
 }

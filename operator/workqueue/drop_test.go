@@ -43,9 +43,8 @@ func TestDrop(t *testing.T) {
 		q.AddRateLimited("west/failed", "")
 		q.AddAfter("west/later", "", 2*time.Hour)
 		q.Add("west/ready", "")
-		if n := q.Drop(hasPrefix("east/")); n != 4 {
-			t.Errorf("%d were dropped, want 4: ready, delayed, failed, and added again", n)
-		}
+		n := q.Drop(hasPrefix("east/"))
+		assert.Equalf(t, n, 4, "were dropped, want 4: ready, delayed, failed, and added again")
 		if s := q.Stats(); s.Ready != 1 || s.Waiting != 2 || s.Running != 2 {
 			t.Errorf("%+v is left", s)
 		}
@@ -79,9 +78,8 @@ func TestDrop(t *testing.T) {
 			q.Done(item)
 		}
 		q.Add("east/later", "")
-		if item := get(); item.Key != "east/later" {
-			t.Errorf("got %q", item.Key)
-		}
+		item := get()
+		assert.Equal(t, item.Key, "east/later")
 	})
 }
 

@@ -80,9 +80,8 @@ func TestDoneTwiceHasNoEffect(t *testing.T) {
 	q.Done(first)
 	second, _ := q.Get(t.Context())
 	q.Done(first)
-	if s := q.Stats(); s.Running != 1 {
-		t.Errorf("%+v", s)
-	}
+	s := q.Stats()
+	assert.Equalf(t, s.Running, 1, "%+v", s)
 	q.Done(second)
 	assert.Equal(t, q.Stats(), (Stats{}))
 }

@@ -326,9 +326,8 @@ func (c *clients) check() {
 	if len(revisions) < 20 || events < 20 {
 		c.t.Error("too few operations succeeded")
 	}
-	if result := porcupine.CheckOperationsTimeout(storedKey.ToModel(), c.uses, time.Minute); result != porcupine.Ok {
-		c.t.Errorf("keys are not linearizable: %s", result)
-	}
+	result := porcupine.CheckOperationsTimeout(storedKey.ToModel(), c.uses, time.Minute)
+	assert.Equalf(c.t, result, porcupine.Ok, "keys are not linearizable")
 }
 
 // storedKey is the model of a key. The key has the value of the last write. Writes check their

@@ -17,6 +17,7 @@ import (
 
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/etcd"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -129,14 +130,12 @@ func TestCopyToEtcd(t *testing.T) {
 	}; len(own(order)) != 4 || !slices.Equal(own(order), own(nowOrder)) {
 		t.Errorf("the order of changes is %v, was %v", own(nowOrder), own(order))
 	}
-	if got := s.kubectl("", "get", "secret", "hidden", "-o",
-		"jsonpath={.data.password}"); got != "aW4tcGxhaW4tdGV4dA==" {
-		t.Errorf("the Secret has %q", got)
-	}
+	got := s.kubectl("", "get", "secret", "hidden", "-o",
+		"jsonpath={.data.password}")
+	assert.Equalf(t, got, "aW4tcGxhaW4tdGV4dA==", "the Secret")
 	review := `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"` + account + `"}}`
-	if got := s.kubectl(review, "create", "-f", "-", "-o", "jsonpath={.status.user.username}"); got != "system:serviceaccount:default:default" {
-		t.Errorf("the token from before is that of %q", got)
-	}
+	got = s.kubectl(review, "create", "-f", "-", "-o", "jsonpath={.status.user.username}")
+	assert.Equalf(t, got, "system:serviceaccount:default:default", "the token from before is that")
 	// A client that watches from a former revision lists again.
 	out, _ = s.try("", "get", "--raw", fmt.Sprint("/api/v1/configmaps?watch=true&timeoutSeconds=5&resourceVersion=",
 		newest))

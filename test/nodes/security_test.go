@@ -189,9 +189,8 @@ func TestStolenToken(t *testing.T) {
 	token := strings.TrimSpace(c.kubectlOf("token", "create", "--token-only"))
 	thief := rest.AnonymousClientConfig(cfg)
 	thief.BearerToken = token
-	if err := (probe{"GET", "/apis/certificates.k8s.io/v1/certificatesigningrequests", ""}).send(t, thief); err != nil {
-		t.Errorf("the token is not accepted: %v", err)
-	}
+	err := (probe{"GET", "/apis/certificates.k8s.io/v1/certificatesigningrequests", ""}).send(t, thief)
+	assert.NoErrorf(t, err, "the token is not accepted")
 	for _, path := range []string{
 		"/api/v1/nodes", "/api/v1/pods", "/api/v1/secrets", "/api/v1/configmaps", "/api/v1/namespaces",
 		"/api/v1/services", "/api/v1/namespaces/kube-system/secrets",

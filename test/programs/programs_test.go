@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,18 +53,16 @@ func TestRerun(t *testing.T) {
 	require.NoError(t, os.WriteFile("steady/y_test.go",
 		[]byte("package x\n\nimport \"testing\"\n\nfunc TestY(t *testing.T) { panic(1) }\n"), 0o644))
 	out.Reset()
-	if err := rerun([]string{"-vet=off", "./..."}, &out, &problems); !errors.Is(err, errFailed) {
-		t.Errorf("a program that fails twice: error %v, want %v", err, errFailed)
-	}
+	err := rerun([]string{"-vet=off", "./..."}, &out, &problems)
+	assert.ErrorIsf(t, err, errFailed, "a program that fails twice:")
 	wantInOrder(t, out.String(), "ok  \texample.com/m/flaky\t", "FAIL\texample.com/m/steady\t",
 		"FAIL\texample.com/m/steady\t",
 		"FAILED TWICE: example.com/m/steady: TestY; second run: TestY\n")
 
 	require.NoError(t, os.WriteFile("steady/y_test.go", []byte("package x\n\nfunc broken() int {}\n"), 0o644))
 	out.Reset()
-	if err := rerun([]string{"-vet=off", "./..."}, &out, &problems); !errors.Is(err, errFailed) {
-		t.Errorf("a package that does not compile: error %v, want %v", err, errFailed)
-	}
+	err = rerun([]string{"-vet=off", "./..."}, &out, &problems)
+	assert.ErrorIsf(t, err, errFailed, "a package that does not compile:")
 	if strings.Contains(out.String(), "second time") {
 		t.Errorf("a package that does not compile ran a second time:\n%s", &out)
 	}

@@ -216,9 +216,8 @@ type Options struct {
 		replaced := strings.NewReplacer("§", "`", old,
 			map[string]string{"Names []int32": "Names []int64", "net/url.Values": "example.com/m.Values"}[old]).
 			Replace(options)
-		if _, problem := generateConversion(t, "example.com/m/v1", map[string]string{"v1/t.go": replaced}); problem != want {
-			t.Errorf("error %q, want %q", problem, want)
-		}
+		_, problem := generateConversion(t, "example.com/m/v1", map[string]string{"v1/t.go": replaced})
+		assert.Equal(t, problem, want)
 	}
 }
 

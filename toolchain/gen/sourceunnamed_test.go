@@ -73,9 +73,8 @@ func TestSourceUnnamedStructs(t *testing.T) {
 	for _, f := range st.Fields {
 		assert.Equalf(t, spell(f.Type()), want[f.Name], "%s", f.Name)
 		if n, ok := f.Type().(*loader.Named); ok && f.Name == "Args" {
-			if got := spell(n.Underlying().(*loader.Struct).Fields[0].Type()); got != "struct{Value time.Time}" {
-				t.Errorf("the struct inside a generic type is %s", got)
-			}
+			got := spell(n.Underlying().(*loader.Struct).Fields[0].Type())
+			assert.Equalf(t, got, "struct{Value time.Time}", "the struct inside a generic type")
 		}
 	}
 }

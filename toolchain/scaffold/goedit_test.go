@@ -213,9 +213,8 @@ func TestUses(t *testing.T) {
 		{"example.com/b", []string{"Y"}, false},
 		{"example.com/c", nil, false},
 	} {
-		if got := goedit.Uses([]byte(src), test.path, test.names...); got != test.want {
-			t.Errorf("Uses %s %v: %t", test.path, test.names, got)
-		}
+		got := goedit.Uses([]byte(src), test.path, test.names...)
+		assert.Equalf(t, got, test.want, "Uses %s %v", test.path, test.names)
 	}
 	assert.Equalf(t, goedit.PackageName([]byte(src)), "a", "package")
 }

@@ -156,9 +156,8 @@ func TestFailedCommitRestoresFiles(t *testing.T) {
 	}
 
 	lost := filepath.Join(dir, "no-such-folder", "a.sh")
-	if err := restore(lost, []byte("a"), 0o644); err == nil || !strings.Contains(err.Error(), "restore "+lost) {
-		t.Errorf("a file that can't be restored is not named: %v", err)
-	}
+	err := restore(lost, []byte("a"), 0o644)
+	assert.ErrorContainsf(t, err, "restore "+lost, "a file that can't be restored is not named")
 }
 
 // A project's folder may have a name with brackets.

@@ -60,9 +60,8 @@ func start(t *testing.T, ctx context.Context, role string) (*child.Group, *bufio
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = group.Kill() })
 	lines := bufio.NewReader(out)
-	if line, err := lines.ReadString('\n'); strings.TrimSpace(line) != "ready" {
-		t.Fatalf("%q: %v", line, err)
-	}
+	line, err := lines.ReadString('\n')
+	require.Equalf(t, strings.TrimSpace(line), "ready", "%q: %v", line, err)
 	return group, lines
 }
 

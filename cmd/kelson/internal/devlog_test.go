@@ -148,9 +148,8 @@ func TestRepeatsAreFolded(t *testing.T) {
 			t.Errorf("%d lines:\n%s", lines, out.String())
 		}
 		l.Printf("tea/a", "⟳ tea reconciled (updated) in 1µs: updated tea/a")
-		if got := strings.Count(out.String(), "\n"); got != lines+1 {
-			t.Errorf("the next entry of a new window is not written:\n%s", out.String())
-		}
+		got := strings.Count(out.String(), "\n")
+		assert.Equalf(t, got, lines+1, "the next entry of a new window is not written:\n%s", out.String())
 		time.Sleep(time.Minute) // the timer of the window ends
 	})
 }

@@ -35,9 +35,8 @@ func TestSecondSignalEndsProcess(t *testing.T) {
 	defer cmd.Process.Kill()
 	lines := bufio.NewReader(out)
 	for _, want := range []string{"started\n", "asked to end\n"} {
-		if line, err := lines.ReadString('\n'); line != want {
-			t.Fatalf("%q, %v, want %q", line, err, want)
-		}
+		line, err := lines.ReadString('\n')
+		require.Equalf(t, line, want, "%v", err)
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	}
 	var exit *exec.ExitError

@@ -11,6 +11,7 @@ import (
 
 	"kelson.dev/console/internal/cluster"
 	"kelson.dev/console/internal/web"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -46,9 +47,8 @@ func TestNewestEventsAreKept(t *testing.T) {
 			t.Errorf("%d Events, %s to %s; want %d, %d to %d", len(events), events[len(events)-1].Message,
 				events[0].Message, kept, oldest, newest)
 		}
-		if all, _ := v.Events(); len(all) != kept {
-			t.Errorf("Events returns %d, want %d", len(all), kept)
-		}
+		all, _ := v.Events()
+		assert.Equalf(t, len(all), kept, "Events returns")
 	}
 	check(maxEvents, 10, maxEvents+9)
 	event := func(uid, seconds int) {

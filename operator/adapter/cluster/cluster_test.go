@@ -282,9 +282,8 @@ func TestIndexes(t *testing.T) {
 		for _, name := range []string{"apple", "avocado", "berry"} {
 			must(t, client.Create(t.Context(), configMap("default", name)))
 		}
-		if n := count(t, client, crclient.MatchingFields{"initial": "a"}); n != 2 {
-			t.Errorf("%d objects with the initial a, want 2", n)
-		}
+		n := count(t, client, crclient.MatchingFields{"initial": "a"})
+		assert.Equalf(t, n, 2, "objects with the initial a")
 		indexer := i.(toolscache.SharedIndexInformer).GetIndexer()
 		fives, err := indexer.IndexKeys("length", "5")
 		if err != nil || len(fives) != 2 {

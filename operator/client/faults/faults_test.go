@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,9 +90,7 @@ func TestDelay(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := c.Get(ctx, client.Key{Namespace: "default", Name: "a"}, pod("")); !errors.Is(err,
-			context.DeadlineExceeded) {
-			t.Errorf("error %v", err)
-		}
+		err := c.Get(ctx, client.Key{Namespace: "default", Name: "a"}, pod(""))
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"kelson.dev/internal/assert"
+	"kelson.dev/internal/require"
 )
 
 // object returns the n-th of many similar objects.
@@ -28,9 +29,8 @@ func TestRoundTrip(t *testing.T) {
 		whole += len(object(n))
 	}
 	for n, one := range packed {
-		if got := one.Unpack([]byte("x")); string(got) != "x"+string(object(n)) {
-			t.Fatalf("%d: %q", n, got)
-		}
+		got := one.Unpack([]byte("x"))
+		require.Equalf(t, string(got), "x"+string(object(n)), "%d", n)
 	}
 	if size*10 > whole {
 		t.Errorf("%d bytes were packed into %d", whole, size)

@@ -86,9 +86,8 @@ func TestFakeApply(t *testing.T) {
 	pizzas := fake.NewClientset().ShopV1().Pizzas("default")
 	one := require.Value[*v1.Pizza](t)
 	applyAndExtract(t, pizzas.Apply)
-	if got := one(pizzas.Get(t.Context(), "b", metav1.GetOptions{})); len(got.Spec.Toppings) != 2 {
-		t.Errorf("there is %+v", got.Spec)
-	}
+	got := one(pizzas.Get(t.Context(), "b", metav1.GetOptions{}))
+	assert.Equalf(t, len(got.Spec.Toppings), 2, "there is %+v", got.Spec)
 	if _, err := fake.NewSimpleClientset().ShopV1().Pizzas("default").Apply(t.Context(), shopac.Pizza("a", "default"),
 		metav1.ApplyOptions{}); err == nil {
 		t.Error("want an error: apply without managed fields")

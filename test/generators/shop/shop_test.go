@@ -81,9 +81,8 @@ func TestClients(t *testing.T) {
 	watched, err := pizzas.Watch(ctx, metav1.ListOptions{ResourceVersion: got.ResourceVersion})
 	require.NoError(t, err)
 	defer watched.Stop()
-	if event := <-watched.ResultChan(); event.Object.(*v1.Pizza).Labels["x"] != "y" {
-		t.Fatalf("watched %+v", event)
-	}
+	event := <-watched.ResultChan()
+	require.Equalf(t, event.Object.(*v1.Pizza).Labels["x"], "y", "watched %+v", event)
 
 	ovens := clients.ShopV1().Ovens()
 	_, err = ovens.Create(ctx, &v1.Oven{ObjectMeta: metav1.ObjectMeta{Name: "o"}},
@@ -124,9 +123,8 @@ func TestApply(t *testing.T) {
 		t.Fatalf("applied by another: %+v", got.Spec)
 	}
 	status := shopac.Pizza("b", "default").WithStatus(shopac.PizzaStatus().WithBakedAt(metav1.Unix(1000, 0)))
-	if got = one(pizzas.ApplyStatus(ctx, status, opts)); got.Status.BakedAt.Unix() != 1000 {
-		t.Fatalf("the status is %+v", got.Status)
-	}
+	got = one(pizzas.ApplyStatus(ctx, status, opts))
+	require.Equalf(t, got.Status.BakedAt.Unix(), 1000, "the status is %+v", got.Status)
 	if _, err := pizzas.Apply(ctx, &shopac.PizzaApplyConfiguration{}, opts); err == nil {
 		t.Fatal("a configuration without a name was applied")
 	}
@@ -258,9 +256,8 @@ func TestConversion(t *testing.T) {
 	}
 	var spoke webhook.Convertible = &v1alpha1.Pizza{}
 	require.NoError(t, spoke.ConvertFrom(&hub))
-	if got := spoke.(*v1alpha1.Pizza); got.Spec.Extras[0].Name != "ham" {
-		t.Fatalf("converted back to %+v", got)
-	}
+	got := spoke.(*v1alpha1.Pizza)
+	require.Equalf(t, got.Spec.Extras[0].Name, "ham", "converted back to %+v", got)
 }
 
 // Generated round-trip tests name the field that a conversion loses. With the build tag lossy, a

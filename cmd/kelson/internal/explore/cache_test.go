@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kelson.dev/cmd/kelson/internal/project"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -36,9 +37,8 @@ func TestLink(t *testing.T) {
 	if existed || filepath.Dir(first) == temp {
 		t.Errorf("the first program is %s, existed: %v", first, existed)
 	}
-	if second, _, _ := link(nil); filepath.Dir(second) != temp {
-		t.Errorf("a program that is in use is replaced: %s", second)
-	}
+	second, _, _ := link(nil)
+	assert.Equalf(t, filepath.Dir(second), temp, "a program that is in use is replaced: %s", second)
 	release()
 	again, existed, release := link(nil)
 	if again != first || !existed {

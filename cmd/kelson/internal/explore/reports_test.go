@@ -100,10 +100,8 @@ func TestReports(t *testing.T) {
 			t.Errorf("%v, no %q in\n%s", err, want, data)
 		}
 	}
-	if got := p.replay("rollback after operator former #1"); got !=
-		"kelson explore shop --former ../v1 --plan 'rollback after operator former #1'" {
-		t.Errorf("%s", got)
-	}
+	got := p.replay("rollback after operator former #1")
+	assert.Equal(t, got, "kelson explore shop --former ../v1 --plan 'rollback after operator former #1'")
 	assert.Equal(t, fenced("", "a\n```\nb"), "````\na\n```\nb\n````\n")
 }
 

@@ -103,12 +103,10 @@ func TestHeaders(t *testing.T) {
 		req.Header.Set("Origin", "https://example.com")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, req)
-		if got := w.Header().Get("Access-Control-Allow-Origin"); got != "https://example.com" {
-			t.Fatalf("Access-Control-Allow-Origin: %q", got)
-		}
-		if got := w.Header().Get("Strict-Transport-Security"); got != "max-age=300; includeSubDomains" {
-			t.Fatalf("Strict-Transport-Security: %q", got)
-		}
+		got := w.Header().Get("Access-Control-Allow-Origin")
+		require.Equalf(t, got, "https://example.com", "Access-Control-Allow-Origin")
+		got = w.Header().Get("Strict-Transport-Security")
+		require.Equalf(t, got, "max-age=300; includeSubDomains", "Strict-Transport-Security")
 		away = away || w.Header().Get("Connection") == "close"
 	}
 	if !away {

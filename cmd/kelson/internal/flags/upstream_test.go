@@ -159,10 +159,9 @@ func TestRuntimeConfig(t *testing.T) {
 		{"resource.k8s.io", "v1alpha3", "devicetaintrules", false},
 		{"apps", "v1", "deployments", false}, {"batch", "v1", "jobs", false}, {"batch", "v1", "cronjobs", true},
 	} {
-		if got := cfg.APIs.ResourceEnabled(schema.GroupVersionResource{Group: c.group, Version: c.version,
-			Resource: c.resource}); got != c.served {
-			t.Errorf("%v: served %v", c, got)
-		}
+		got := cfg.APIs.ResourceEnabled(schema.GroupVersionResource{Group: c.group, Version: c.version,
+			Resource: c.resource})
+		assert.Equalf(t, got, c.served, "%v: served", c)
 	}
 	for arg, want := range map[string]string{
 		"--runtime-config=example.com/v1=true": "--runtime-config: unknown api groups example.com/v1",

@@ -52,10 +52,9 @@ func TestProgressOfALoop(t *testing.T) {
 		p.Done()
 		fmt.Fprintln(out, "after")
 		const begin = "\r\x1b[K"
-		if want := begin + "a result in a line\n" + begin + "comparing 999 (1s)" + begin +
-			"after\n"; b.String() != want {
-			t.Errorf("got %q, want %q", b.String(), want)
-		}
+		want := begin + "a result in a line\n" + begin + "comparing 999 (1s)" + begin +
+			"after\n"
+		assert.Equal(t, b.String(), want)
 	})
 }
 

@@ -38,10 +38,8 @@ func TestInstall(t *testing.T) {
 	other := filepath.Join(to, "kubectl-kelson"+extension)
 	require.NoError(t, os.Remove(other))
 	require.NoError(t, os.WriteFile(other, []byte("another program"), 0o755))
-	if err := install(self, to, &bytes.Buffer{}, &bytes.Buffer{}); err == nil ||
-		!strings.Contains(err.Error(), "not a link to kelson") {
-		t.Errorf("another program was replaced: %v", err)
-	}
+	err := install(self, to, &bytes.Buffer{}, &bytes.Buffer{})
+	assert.ErrorContainsf(t, err, "not a link to kelson", "another program was replaced")
 }
 
 // Where symbolic links are forbidden, or succeed without a file as in Wine, the plugin is a hard
@@ -130,13 +128,12 @@ func TestKrewManifest(t *testing.T) {
 			Platforms []platform
 		}
 	}
-	if err := yaml.UnmarshalStrict([]byte(out), &struct {
+	err = yaml.UnmarshalStrict([]byte(out), &struct {
 		APIVersion string `json:"apiVersion"`
 		Metadata   any    `json:"metadata"`
 		Kind, Spec any
-	}{}); err != nil {
-		t.Error(err)
-	}
+	}{})
+	assert.NoError(t, err)
 	require.NoError(t, yaml.Unmarshal([]byte(out), &m))
 	const empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	if m.Kind != "Plugin" || m.Spec.Version != "v1.2.3" || len(m.Spec.Platforms) != 2 {

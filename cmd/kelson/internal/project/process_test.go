@@ -16,6 +16,7 @@ import (
 
 	"kelson.dev/cmd/kelson/internal/child"
 	"kelson.dev/cmd/kelson/internal/exit"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 	"kelson.dev/operator/trace"
 )
@@ -104,9 +105,8 @@ func TestSecondInterrupt(t *testing.T) {
 	defer cmd.Process.Kill()
 	lines := bufio.NewReader(read)
 	for _, want := range []string{"ready\n", "interrupted\n"} {
-		if line, err := lines.ReadString('\n'); line != want {
-			t.Fatalf("%q, %v, want %q", line, err, want)
-		}
+		line, err := lines.ReadString('\n')
+		require.Equalf(t, line, want, "%v", err)
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	}
 	state, err := cmd.Process.Wait()
@@ -172,9 +172,8 @@ func TestRun(t *testing.T) {
 		t.Fatal("the operator ended without a trace")
 	}
 	operator.Stop()
-	if err := <-operator.Ended(); err.Error() != "exit status 0" {
-		t.Errorf("the operator ended with %v", err)
-	}
+	err = <-operator.Ended()
+	assert.Equalf(t, err.Error(), "exit status 0", "the operator ended with %v", err)
 	if len(l.records) != 1 || l.records[0].Kind != "Welcome" || l.records[0].Name != "a" {
 		t.Errorf("received %v", l.records)
 	}

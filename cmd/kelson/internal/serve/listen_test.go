@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"kelson.dev/internal/assert"
 )
 
 // A listener that other machines can reach causes a warning.
@@ -50,9 +52,8 @@ func TestKeySetURL(t *testing.T) {
 		{net.IPv4zero, netip.AddrPort{}, "https://127.0.0.1:6443/openid/v1/jwks"},
 		{net.IPv4(127, 0, 0, 1), advertised, "https://127.0.0.1:6443/openid/v1/jwks"},
 	} {
-		if got := keySetURL("https://127.0.0.1:6443", &net.TCPAddr{IP: c.listening, Port: 6443},
-			c.advertised); got != c.want {
-			t.Errorf("listening on %s, advertising %s: %s, want %s", c.listening, c.advertised, got, c.want)
-		}
+		got := keySetURL("https://127.0.0.1:6443", &net.TCPAddr{IP: c.listening, Port: 6443},
+			c.advertised)
+		assert.Equalf(t, got, c.want, "listening on %s, advertising %s", c.listening, c.advertised)
 	}
 }

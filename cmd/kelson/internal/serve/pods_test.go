@@ -69,9 +69,8 @@ func TestPodsOfOtherUsersNeedConsent(t *testing.T) {
 			if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), "--"+usersFlag) {
 				t.Errorf("without consent: %v", err)
 			}
-			if err := (&podFlags{users: true}).check(controlplane.Processes{}, others); err != nil {
-				t.Errorf("with consent: %v", err)
-			}
+			err = (&podFlags{users: true}).check(controlplane.Processes{}, others)
+			assert.NoErrorf(t, err, "with consent")
 			assert.NoErrorf(t, (&podFlags{}).check(controlplane.Simulated{}, others), "simulated")
 		})
 	}

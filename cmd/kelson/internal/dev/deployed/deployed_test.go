@@ -179,10 +179,9 @@ func TestRead(t *testing.T) {
 		got != authority {
 		t.Errorf("the webhook trusts %q", got)
 	}
-	if got, _, _ := unstructured.NestedString(m.Definitions[0].Object, "spec", "conversion", "webhook", "clientConfig",
-		"caBundle"); got != authority {
-		t.Errorf("the conversion webhook trusts %q", got)
-	}
+	got, _, _ := unstructured.NestedString(m.Definitions[0].Object, "spec", "conversion", "webhook", "clientConfig",
+		"caBundle")
+	assert.Equalf(t, got, authority, "the conversion webhook trusts")
 	if _, converts, _ := unstructured.NestedMap(find(t, m.Definitions, "CustomResourceDefinition",
 		"orders.shop.example.com").Object, "spec", "conversion"); converts {
 		t.Error("a definition has a conversion webhook that does not run")
@@ -214,10 +213,9 @@ func TestRead(t *testing.T) {
 	// a second Read returns the same certificates
 	again, err := source.Read()
 	require.NoError(t, err)
-	if got, _, _ := unstructured.NestedString(find(t, again.Objects, "Secret", "serving").Object, "data",
-		"ca.crt"); got != authority {
-		t.Error("the certificate changed")
-	}
+	got, _, _ = unstructured.NestedString(find(t, again.Objects, "Secret", "serving").Object, "data",
+		"ca.crt")
+	assert.Equalf(t, got, authority, "the certificate changed")
 	again.DisableWebhooks()
 	if env := again.Manager.Spec.Template.Spec.Containers[0].Env; len(env) != 1 || env[0].Name != "ENABLE_WEBHOOKS" ||
 		env[0].Value != "false" {
@@ -262,10 +260,9 @@ func TestCertify(t *testing.T) {
 		got != authority {
 		t.Errorf("the webhook trusts %q", got)
 	}
-	if got, _, _ := unstructured.NestedString(m.Definitions[0].Object, "spec", "conversion", "webhook", "clientConfig",
-		"caBundle"); got != authority {
-		t.Errorf("the conversion webhook trusts %q", got)
-	}
+	got, _, _ := unstructured.NestedString(m.Definitions[0].Object, "spec", "conversion", "webhook", "clientConfig",
+		"caBundle")
+	assert.Equalf(t, got, authority, "the conversion webhook trusts")
 	public, err := base64.StdEncoding.DecodeString(authority)
 	require.NoError(t, err)
 	certificates, err := cert.ParseCertsPEM(public)

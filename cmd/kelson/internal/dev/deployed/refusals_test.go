@@ -32,7 +32,6 @@ func TestRefusals(t *testing.T) {
 		assert.Equalf(t, r.Explain(test.line), test.want, "%s", test.line)
 	}
 	m.Manager.Spec.Template.Spec.ServiceAccountName = ""
-	if got := m.NewRefusals().user; got != "system:serviceaccount:shop-system:default" {
-		t.Errorf("a pod without a service account: %s", got)
-	}
+	got := m.NewRefusals().user
+	assert.Equalf(t, got, "system:serviceaccount:shop-system:default", "a pod without a service account")
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -25,8 +26,7 @@ func TestUntilParentEnds(t *testing.T) {
 		if ended.Err() == nil || ctx.Err() != nil {
 			t.Error("runs after its parent")
 		}
-		if started := untilChanged(ctx, func() int { return 1 }); started != ctx {
-			t.Error("process 1 counts as a parent that ended")
-		}
+		started := untilChanged(ctx, func() int { return 1 })
+		assert.Equalf(t, started, ctx, "process 1 counts as a parent that ended")
 	})
 }
