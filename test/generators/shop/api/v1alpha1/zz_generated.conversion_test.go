@@ -19,8 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/randfill"
-
-	"kelson.dev/internal/require"
 )
 
 // Every object must survive the conversion to the other version and back. Seeds are fixed, so failures are reproducible.
@@ -41,11 +39,19 @@ func roundTripConversion[A, B any](t *testing.T, there func(*A, *B, conversion.S
 		var between B
 		randfill.NewWithSeed(seed).NilChance(.3).NumElements(1, 3).MaxDepth(12).Funcs(conversionFuncs()...).Fill(&in)
 		was, err := json.Marshal(in)
-		require.NoErrorf(t, err, "seed %d", seed)
-		require.NoErrorf(t, there(&in, &between, nil), "seed %d", seed)
-		require.NoErrorf(t, back(&between, &out, nil), "seed %d", seed)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if err := there(&in, &between, nil); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if err := back(&between, &out, nil); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
 		is, err := json.Marshal(out)
-		require.NoErrorf(t, err, "seed %d", seed)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
 		if !bytes.Equal(was, is) {
 			t.Fatalf("seed %d: %s", seed, conversionLoss(t, was, is))
 		}
@@ -60,7 +66,9 @@ func conversionLoss(t *testing.T, was, is []byte) string {
 	t.Helper()
 	var before, after any
 	for data, v := range map[*[]byte]*any{&was: &before, &is: &after} {
-		require.NoError(t, json.Unmarshal(*data, v))
+		if err := json.Unmarshal(*data, v); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var losses []string
 	var compare func(path string, a, b any)
