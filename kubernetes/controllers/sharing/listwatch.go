@@ -65,8 +65,8 @@ func (l *listWatch[T, P]) Watch(options metav1.ListOptions) (watch.Interface, er
 	return l.WatchWithContext(context.Background(), options)
 }
 
-// WatchWithContext returns the events after a list's resourceVersion, until the caller calls Stop or
-// ctx ends.
+// WatchWithContext returns the events after a list's resourceVersion, until the caller calls Stop
+// or ctx ends.
 func (l *listWatch[T, P]) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	after, err := strconv.ParseUint(options.ResourceVersion, 10, 64)
 	if err != nil {
