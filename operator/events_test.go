@@ -88,11 +88,12 @@ func TestWrittenEvents(t *testing.T) {
 // Equal Events are counted in one, many similar ones are combined, and the rate for each object is
 // limited.
 func TestRepetition(t *testing.T) {
-	tests := []struct {
+	type repetition struct {
 		name   string
 		record func(f *eventsFixture)
 		want   []string
-	}{
+	}
+	tests := []repetition{
 		{"same", func(f *eventsFixture) {
 			for range 3 {
 				f.Event(pod("a"), "Normal", "R", "m")
@@ -129,6 +130,17 @@ func TestRepetition(t *testing.T) {
 			f.Event(pod("b"), "Normal", "R", "m")
 		}, []string{"Pod a Normal R x27: m", "Pod b Normal R x1: m"}},
 	}
+	var often []string
+	for i := range 40 {
+		often = append(often, fmt.Sprintf("Pod a Normal R x1: %02d", i))
+	}
+	tests = append(tests, repetition{"one message among many", func(f *eventsFixture) {
+		for i := range 40 {
+			f.Event(pod("a"), "Normal", "R", "often")
+			f.Event(pod("a"), "Normal", "R", fmt.Sprintf("%02d", i))
+			time.Sleep(11 * time.Minute)
+		}
+	}, append(often, "Pod a Normal R x40: often")})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -96,10 +96,10 @@ func (s *toServer) writeOnce(ctx context.Context, e *corev1.Event, repeats *repe
 		err = s.client.Create(ctx, e)
 	}
 	if err != nil {
-		*repeats = repeated{}
+		repeats.name, repeats.count = "", 0
 		return err
 	}
-	*repeats = repeated{name: e.Name, count: 1}
+	repeats.name, repeats.count = e.Name, 1
 	return nil
 }
 
