@@ -165,8 +165,20 @@ func (s *server) listed(ctx context.Context, total int) error {
 }
 
 // churned creates pods at a constant rate, deletes each as soon as it is Ready, and prints the
-// latencies.
+// latencies. The scheduler does not run while no pod waits for it, so the first pod, which waits
+// until the scheduler has read all pods and nodes, is a row of its own.
 func (s *server) churned(ctx context.Context, count, total int) error {
+	before, err := s.usage()
+	if err != nil {
+		return err
+	}
+	first, err := s.churn(ctx, "first", 1)
+	if err != nil {
+		return err
+	}
+	if err := s.row("the first pod that the scheduler binds", first[0].Seconds(), before); err != nil {
+		return err
+	}
 	calls, err := s.calls(ctx)
 	if err != nil {
 		return err
@@ -176,7 +188,7 @@ func (s *server) churned(ctx context.Context, count, total int) error {
 		return err
 	}
 	done := s.profile(ctx, fmt.Sprintf("scale-churn-%d", count))
-	starts, err := s.churn(ctx)
+	starts, err := s.churn(ctx, "churn", int(float64(*rate)*churnFor.Minutes()))
 	if err != nil {
 		return err
 	}
@@ -199,18 +211,17 @@ func (s *server) churned(ctx context.Context, count, total int) error {
 	return nil
 }
 
-// churn returns the sorted times from the start of the creation of each pod until a watch sees it
-// Ready.
-func (s *server) churn(ctx context.Context) ([]time.Duration, error) {
+// churn creates and deletes a number of pods with a label. It returns the sorted times from the
+// start of the creation of each pod until a watch sees it Ready.
+func (s *server) churn(ctx context.Context, app string, want int) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pods := s.client.CoreV1().Pods("default")
-	w, err := pods.Watch(ctx, metav1.ListOptions{LabelSelector: "app=churn"})
+	w, err := pods.Watch(ctx, metav1.ListOptions{LabelSelector: "app=" + app})
 	if err != nil {
 		return nil, err
 	}
 	defer w.Stop()
-	want := int(float64(*rate) * churnFor.Minutes())
 	var mu sync.Mutex
 	began, took := map[string]time.Time{}, map[string]time.Duration{}
 	var failed error
@@ -229,7 +240,7 @@ func (s *server) churn(ctx context.Context) ([]time.Duration, error) {
 				return
 			}
 			all.Go(func() {
-				p := churnedPod(i)
+				p := churnedPod(app, i)
 				mu.Lock()
 				began[p.Name] = time.Now()
 				mu.Unlock()
@@ -273,10 +284,10 @@ func (s *server) churn(ctx context.Context) ([]time.Duration, error) {
 	return sorted, failed
 }
 
-func churnedPod(i int) *corev1.Pod {
+func churnedPod(app string, i int) *corev1.Pod {
 	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("churn-%d", i), Labels: map[string]string{"app": "churn"}},
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", app, i), Labels: map[string]string{"app": app}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "example.com/app:1",
 			Resources: corev1.ResourceRequirements{Requests: requests}}}},
 	}
