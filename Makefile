@@ -24,8 +24,8 @@ LDFLAGS := -s -w -X $(STAMP).gitVersion=$(KUBERNETES) -X $(STAMP).gitMajor=1 -X 
 export CGO_ENABLED := 0
 # In targets that compile much, the compiler, the linker and vet collect garbage less often: they take a fifth less
 # processor time and up to 300 MiB more memory each, staticcheck half and 900 MiB. Tests run without the setting.
-FAST     := GOGC=400
-FAST_TEST = $(FAST) $(TESTER) -exec 'env -u GOGC'
+FAST    := GOGC=400
+NORMAL  := -exec 'env -u GOGC'
 # make fuzz searches these folders for fuzz targets and runs each for FUZZTIME.
 FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
@@ -158,7 +158,7 @@ operator-kube-apiserver: ## the operator library and its adapter on kube-apiserv
 	$(GO) run ./test/against -- $(GO) test -count=1 -run 'Story|Injected|RolledBack|FieldSelectors|ReconcilerOf' ./operator/... ./operator/adapter/...
 
 test: build ## the tests of all modules but bench and test/conformance; CONTRIBUTING.md lists what is skipped when
-	KELSON=$(abspath $(KELSON)) $(FAST_TEST) -vet=off -timeout 40m $(TESTED)
+	KELSON=$(abspath $(KELSON)) $(FAST) $(TESTER) $(NORMAL) -vet=off -timeout 40m $(TESTED)
 
 # make stress STRESSED='./lab/... ./apiserver/store' RUNS=5 STRESSFLAGS='-short -processors 1'
 STRESSED    ?= $(TESTED)
@@ -194,7 +194,7 @@ platforms: ## check that everything but test and bench compiles for macOS and Wi
 GENERATED := $(sort $(dir $(wildcard examples/*/PROJECT))) test/generators/shop
 
 check: check-code ## checks of every change: generated files, tidy modules, format, vet, staticcheck, architecture, short tests
-	KELSON=$(abspath $(KELSON)) $(FAST) $(GO) test -exec 'env -u GOGC' -vet=off -short . $(TESTED)
+	KELSON=$(abspath $(KELSON)) $(FAST) $(GO) test $(NORMAL) -vet=off -short . $(TESTED)
 
 check-code: build tidy-check ## make check without the short tests, which make test contains
 	@for dir in $(GENERATED); do echo $(KELSON) generate --check $$dir; $(KELSON) generate --check $$dir || exit 1; done

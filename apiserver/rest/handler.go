@@ -64,7 +64,7 @@ type Handler struct {
 
 // New returns a Handler. It need not be closed.
 func New(cfg Config) *Handler {
-	h := &Handler{
+	return &Handler{
 		store:        cfg.Store,
 		registry:     cfg.Registry,
 		admission:    cfg.Admission,
@@ -72,12 +72,10 @@ func New(cfg Config) *Handler {
 		loopback:     cfg.Loopback,
 		catchUp:      cfg.CatchUp,
 		metrics:      cfg.Metrics,
-		maxBody:      cfg.MaxBody,
+		maxBody:      cmp.Or(cfg.MaxBody, 3<<20),
 		watchTimeout: cmp.Or(cfg.WatchTimeout, defaultWatchTimeout),
 		noFastPaths:  cfg.NoFastPaths,
 	}
-	h.maxBody = cmp.Or(h.maxBody, 3<<20)
-	return h
 }
 
 // scope is one request on a resource. Its methods are the verbs and their steps.

@@ -54,7 +54,8 @@ type Config struct {
 	// Store reports when the scheduler is needed, and has the pods and nodes. The scheduler reads
 	// other objects, and writes, through REST.
 	Store *store.Store
-	// Shared has the objects that the scheduler's caches share with others; nil means none.
+	// Shared has the objects that the scheduler's caches share with others; nil means that they
+	// share none.
 	Shared *sharing.Caches
 	REST   *rest.Config
 	// Serves reports whether the API server serves a resource. The scheduler treats other resources

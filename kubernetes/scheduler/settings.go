@@ -92,9 +92,8 @@ func load(file string) (*Settings, error) {
 	// Only the construction of the profiles finds unknown plugins. It sends no request.
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	defer cancel()
-	if _, _, err := build(ctx, Config{Shared: sharing.New(nil), REST: &rest.Config{}, Serves: func(schema.GroupVersionResource) bool {
-		return false
-	}, Settings: s}); err != nil {
+	if _, _, err := build(ctx, Config{Shared: sharing.New(nil), REST: &rest.Config{}, Settings: s,
+		Serves: func(schema.GroupVersionResource) bool { return false }}); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -240,8 +240,7 @@ func flat(changes []history.Change) (all []history.Change) {
 			all = append(all, c)
 			continue
 		}
-		text := c.To
-		text = cmp.Or(text, c.From)
+		text := cmp.Or(c.To, c.From)
 		var v any
 		d := json.NewDecoder(strings.NewReader(text))
 		d.UseNumber()

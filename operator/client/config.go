@@ -147,8 +147,7 @@ func New(cfg Config) (Client, error) {
 	}
 	c.owner = cmp.Or(c.owner, DefaultFieldOwner)
 	if c.warnings == nil {
-		log := cfg.Log
-		log = cmp.Or(log, slog.Default())
+		log := cmp.Or(cfg.Log, slog.Default())
 		c.warnings = (&onceLogger{log: log}).warn
 	}
 	if c.mapper == nil {

@@ -206,8 +206,7 @@ func (a *Arguments) otherOutputs(byDefault string, outputs map[string]string) {
 
 // output sets a generator's folder from the default output and its own.
 func (a *Arguments) output(generator, byDefault, own string) {
-	to := own
-	to = cmp.Or(to, byDefault)
+	to := cmp.Or(own, byDefault)
 	switch {
 	case to == "stdout" || to == "none":
 		a.Skipped = append(a.Skipped, "output:"+generator+":"+to)

@@ -99,8 +99,7 @@ func (b *binding) uniqueSubjects() iter.Seq2[int, subject] {
 			case rbacv1.GroupKind:
 				at.group = true
 			case rbacv1.ServiceAccountKind:
-				accountNamespace := s.Namespace
-				accountNamespace = cmp.Or(accountNamespace, b.key.Namespace)
+				accountNamespace := cmp.Or(s.Namespace, b.key.Namespace)
 				if accountNamespace == "" {
 					continue
 				}
@@ -128,8 +127,7 @@ func (b *binding) describe(at int) string {
 	}
 	who := s.Name
 	if s.Kind == rbacv1.ServiceAccountKind {
-		accountNamespace := s.Namespace
-		accountNamespace = cmp.Or(accountNamespace, b.key.Namespace)
+		accountNamespace := cmp.Or(s.Namespace, b.key.Namespace)
 		who += "/" + accountNamespace
 	}
 	return fmt.Sprintf("%s %q of %s %q to %s %q", kind, name, b.ref.Kind, b.ref.Name, s.Kind, who)

@@ -162,14 +162,12 @@ func (c *Cluster) Do(ctx context.Context, r Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	method := r.Method
-	method = cmp.Or(method, http.MethodGet)
+	method := cmp.Or(r.Method, http.MethodGet)
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), r.Body)
 	if err != nil {
 		return nil, err
 	}
-	accept := r.Accept
-	accept = cmp.Or(accept, JSON)
+	accept := cmp.Or(r.Accept, JSON)
 	req.Header.Set("Accept", accept)
 	if r.ContentType != "" {
 		req.Header.Set("Content-Type", r.ContentType)

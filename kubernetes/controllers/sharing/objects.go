@@ -1,6 +1,7 @@
 package sharing
 
 import (
+	"errors"
 	"sync"
 	"weak"
 
@@ -75,10 +76,11 @@ func (*decoded[T]) MemoBytes() int64 { return 32 }
 // clients return it. before is the state that it replaced, or nil. The result is shared and must
 // not be changed.
 func (o *Objects[T, P]) Of(obj, before *store.Object) (P, error) {
-	d, err := holder[T](obj)
+	memo, err := obj.Memo(decodedAs[T]{}, func() (any, error) { return new(decoded[T]), nil })
 	if err != nil {
-		return nil, err
+		return nil, err // unreachable: new cannot fail
 	}
+	d := memo.(*decoded[T])
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if v := d.value.Value(); v != nil {
@@ -99,20 +101,16 @@ func (o *Objects[T, P]) Of(obj, before *store.Object) (P, error) {
 	return v, nil
 }
 
-func holder[T any](obj *store.Object) (*decoded[T], error) {
-	d, err := obj.Memo(decodedAs[T]{}, func() (any, error) { return new(decoded[T]), nil })
-	if err != nil {
-		return nil, err
-	}
-	return d.(*decoded[T]), nil
-}
+// errUnknown means that an object was not decoded.
+var errUnknown = errors.New("not decoded")
 
 // known returns a decoded object if a cache holds it.
 func known[T any](obj *store.Object) *T {
-	d, err := holder[T](obj)
+	memo, err := obj.Memo(decodedAs[T]{}, func() (any, error) { return nil, errUnknown })
 	if err != nil {
 		return nil
 	}
+	d := memo.(*decoded[T])
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.value.Value()

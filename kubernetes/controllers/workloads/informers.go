@@ -43,7 +43,6 @@ import (
 type informers struct {
 	as     func(user.Info) *rest.Config
 	client kubernetes.Interface // of the informers
-	shared *sharing.Caches
 
 	pods                   lazy[corelisters.PodLister]
 	nodes                  lazy[corelisters.NodeLister]
@@ -130,7 +129,7 @@ func newInformers(as func(user.Info) *rest.Config, shared *sharing.Caches) (*inf
 	if err != nil {
 		return nil, err
 	}
-	s := &informers{as: as, client: client, shared: shared}
+	s := &informers{as: as, client: client}
 	s.pods = lazily(s, fromStore(shared.Pods, ""), corelisters.NewPodLister)
 	s.nodes = lazily(s, fromStore(shared.Nodes, ""), corelisters.NewNodeLister)
 	s.claims = lazily(s, namespaced(core.NewPersistentVolumeClaimInformer), corelisters.NewPersistentVolumeClaimLister)
