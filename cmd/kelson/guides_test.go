@@ -196,7 +196,7 @@ func runGuide(t *testing.T, page string, steps []guideStep) {
 	env := append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+t.TempDir(),
 		"KUBECONFIG=",
 		"KELSON="+kelson, "SPLICE="+os.Args[0], "GOCACHE="+cache[0], "GOMODCACHE="+cache[1],
-		"GOFLAGS=-mod=mod "+linkFlags, "GOPROXY=off", "GOWORK=off", "GIT_CONFIG_GLOBAL="+os.DevNull,
+		"GOFLAGS=-mod=mod "+goFlags, "GOPROXY=off", "GOWORK=off", "GIT_CONFIG_GLOBAL="+os.DevNull,
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a",
 		"GIT_COMMITTER_EMAIL=a@example.com",
 		"TMPDIR="+t.TempDir(), "LOGS="+t.TempDir())

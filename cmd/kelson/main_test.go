@@ -52,15 +52,16 @@ var webserver = sync.OnceValues(func() (string, error) {
 
 var scratch string // binaries that tests built
 
-// linkFlags is a part of GOFLAGS. It has no effect on commands that pass -ldflags.
-const linkFlags = "'-ldflags=-s -w'"
+// goFlags are a part of GOFLAGS: no tables of debuggers, which take long to write, and no vet in go
+// test, which analyzes all dependencies first; scripts call go vet for each kind of project.
+const goFlags = "'-ldflags=-s -w' -vet=off"
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "splice" { // called by the script of a guide
 		os.Exit(spliceFile(os.Args[2]))
 	}
 	// Programs without symbol tables and debug information are linked in less time.
-	os.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" "+linkFlags))
+	os.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" "+goFlags))
 	var err error
 	if scratch, err = os.MkdirTemp("", "kelson-test-"); err != nil {
 		panic(err)

@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 	for _, name := range []string{"kelson", "kubectl"} {
 		require.NoError(t, os.Symlink(kelson, filepath.Join(bin, name)))
 	}
-	caches, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
+	caches, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "CGO_ENABLED").Output()
 	require.NoError(t, err)
 	cache := strings.Fields(string(caches))
 	source, err := scaffold.SourceOf(os.Getenv("KELSON_CHECKOUT"), "")
@@ -57,8 +57,9 @@ func TestScripts(t *testing.T) {
 			env.Setenv("CHECKOUT", source.Checkout)
 			env.Setenv("GOCACHE", cache[0])
 			env.Setenv("GOMODCACHE", cache[1])
-			env.Setenv("GOFLAGS", "-mod=mod "+linkFlags)
+			env.Setenv("GOFLAGS", "-mod=mod "+goFlags)
 			env.Setenv("GOPROXY", "off")
+			env.Setenv("CGO_ENABLED", cache[2]) // another setting compiles every package again
 			env.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
 			return nil
 		},

@@ -70,7 +70,7 @@ func (r *runner) build(ctx context.Context) error {
 		t := testBinary{pkg, dir, filepath.Join(r.temp, strconv.Itoa(len(r.tests))+".test")}
 		r.progress.Step("building the tests of %s", pkg)
 		// -s and -w omit the tables of symbols and of debuggers, which take long to write.
-		if _, err := r.goCommand(ctx, "test", "-c", "-ldflags=-s -w", "-o", t.file, pkg); err != nil {
+		if _, err := r.goCommand(ctx, "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", t.file, pkg); err != nil {
 			return err
 		}
 		r.tests = append(r.tests, t)
