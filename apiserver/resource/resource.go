@@ -226,6 +226,12 @@ type Fresh interface {
 	Written(hub runtime.Object, stored []byte, version string) (versioned runtime.Object, ok bool)
 }
 
+// LeanTable is an optional interface of a table converter. IgnoresManagedFields reports that its
+// cells do not depend on metadata.managedFields, so that the hubs need not have them.
+type LeanTable interface {
+	IgnoresManagedFields() bool
+}
+
 // Direct is an optional interface of a Codec. Stored decodes stored bytes to the type of the
 // storage version, without a hub. The result has the values of the bytes, which responses in JSON
 // copy. ok is false if the codec cannot do that.

@@ -1,10 +1,12 @@
 package rest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -70,30 +72,66 @@ func (out *output) respondTable(code int, f wire.Format, list metav1.ListMeta, o
 		return err
 	}
 	t.single = out.on.name != ""
-	table, err := t.table(list, objects)
+	table, rows, err := t.table(list, objects)
 	if err != nil {
 		return err
 	}
-	bare, err := json.Marshal(table)
+	parts, err := encodeTable(table, rows)
 	if err != nil {
 		return err
 	}
-	out.send(code, f, f.As, bare)
+	wire.Parts(out.w, out.in.req, code, f, f.As, parts)
 	return nil
+}
+
+// encodeTable returns the JSON of a table whose rows have no objects. objects has the JSON of their
+// objects, or nil for a row without one. It is not copied, because it is most of a table.
+func encodeTable(table *metav1.Table, objects [][]byte) ([][]byte, error) {
+	rows := table.Rows
+	if len(rows) > 0 {
+		table.Rows = []metav1.TableRow{}
+	}
+	head, err := json.Marshal(table)
+	table.Rows = rows
+	const noRows, noObject = "]}", "null}"
+	if err != nil || len(rows) == 0 || !bytes.HasSuffix(head, []byte(`"rows":[`+noRows)) {
+		return [][]byte{head}, err
+	}
+	parts := append(make([][]byte, 0, 2*len(rows)+1), head[:len(head)-len(noRows)])
+	separator := ""
+	for i := range rows {
+		row, err := json.Marshal(&rows[i])
+		if err != nil {
+			return nil, err
+		}
+		if objects[i] != nil {
+			row = bytes.TrimSuffix(row, []byte(noObject))
+		}
+		parts = append(parts, append([]byte(separator), row...))
+		separator = ","
+		if objects[i] != nil {
+			parts = append(parts, objects[i])
+			separator = "},"
+		}
+	}
+	return append(parts, []byte(strings.TrimSuffix(separator, ",")+noRows)), nil
 }
 
 // plainTable is the type of the converter that prints names and ages.
 var plainTable = reflect.TypeOf(upstream.NewDefaultTableConvertor(schema.GroupResource{}))
 
-// table returns a table with a row for each object.
-func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav1.Table, error) {
+// table returns a table with a row for each object, and the objects in the rows for encodeTable.
+func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav1.Table, [][]byte, error) {
 	table := &metav1.Table{ListMeta: list, Rows: make([]metav1.TableRow, 0, len(objects))}
+	shown := make([][]byte, 0, len(objects))
+	lean, ok := t.convert.(resource.LeanTable)
+	isLean := ok && lean.IgnoresManagedFields()
 	table.SetGroupVersionKind(t.format.As)
 	heads := !t.opts.NoHeaders && !t.headed
 	if len(objects) == 0 && heads { // an empty list has columns too
 		head, err := t.head()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		table.ColumnDefinitions = head
 	}
@@ -102,31 +140,37 @@ func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav
 	}
 	unread := unreadable{res: t.res}
 	for i, obj := range objects {
-		hub, err := t.res.Codec.Load(obj.Data)
+		data := obj.Data
+		if isLean {
+			data = obj.WithoutManagedFields()
+		}
+		hub, err := t.res.Codec.Load(data)
 		if err != nil && t.single {
-			return nil, corrupt(t.res, obj, err)
+			return nil, nil, corrupt(t.res, obj, err)
 		}
 		if err != nil {
 			if err := unread.add(obj, err); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			continue
 		}
 		part, err := t.convert.ConvertToTable(t.ctx, hub, &metav1.TableOptions{NoHeaders: !heads || i > 0})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if i == 0 {
 			table.ColumnDefinitions = part.ColumnDefinitions
 		}
 		for _, row := range part.Rows {
-			if row.Object, err = t.rowObject(obj); err != nil {
-				return nil, err
+			object, err := t.rowObject(obj)
+			if err != nil {
+				return nil, nil, err
 			}
-			table.Rows = append(table.Rows, row)
+			row.Object = runtime.RawExtension{}
+			table.Rows, shown = append(table.Rows, row), append(shown, object)
 		}
 	}
-	return table, unread.err()
+	return table, shown, unread.err()
 }
 
 // headed is an optional interface of a converter that returns its columns without an object.
@@ -147,31 +191,30 @@ func (t *tableForm) head() ([]metav1.TableColumnDefinition, error) {
 	return part.ColumnDefinitions, nil
 }
 
-func (t *tableForm) rowObject(obj *store.Object) (runtime.RawExtension, error) {
-	if t.object.res == nil {
-		return runtime.RawExtension{}, nil
+// rowObject returns the JSON of the object in a row, or nil.
+func (t *tableForm) rowObject(obj *store.Object) ([]byte, error) {
+	switch {
+	case t.object.res == nil:
+		return nil, nil
+	case t.single:
+		return t.object.current(obj)
 	}
-	encode := t.object.bare
-	if t.single {
-		encode = t.object.current
-	}
-	raw, err := encode(obj)
-	return runtime.RawExtension{Raw: raw}, err
+	return t.object.bare(obj)
 }
 
 // frame returns the frame of an event as a table of one row. Only the first table of a watch has
 // column definitions.
 func (t *tableForm) frame(typ watch.EventType, obj *store.Object) ([]byte, error) {
-	table, err := t.table(metav1.ListMeta{ResourceVersion: revisionString(obj.Revision)}, []*store.Object{obj})
+	table, rows, err := t.table(metav1.ListMeta{ResourceVersion: revisionString(obj.Revision)}, []*store.Object{obj})
 	if err != nil {
 		return nil, err
 	}
 	t.headed = true
-	bare, err := json.Marshal(table)
+	parts, err := encodeTable(table, rows)
 	if err != nil {
 		return nil, err
 	}
-	return wire.Event(resource.MediaJSON, typ, t.format.As, bare)
+	return wire.Event(resource.MediaJSON, typ, t.format.As, bytes.Join(parts, nil))
 }
 
 // respondView sends an object that is not stored in this form: a view (scale), a review, the result

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -89,6 +90,42 @@ func (o *Object) Member(name string) []byte {
 		}
 	}
 	return nil
+}
+
+// WithoutManagedFields returns the JSON of the object without metadata.managedFields, which are
+// a large part of most objects. Like Data, it must not be changed.
+func (o *Object) WithoutManagedFields() []byte {
+	s := scanner{data: o.Data}
+	if !s.open('{') {
+		return o.Data
+	}
+	for first := true; s.member(first); first = false {
+		if string(s.name) != "metadata" {
+			s.skip()
+			continue
+		}
+		if !s.open('{') {
+			return o.Data
+		}
+		end := s.i // of the previous member or the opening brace
+		for first := true; s.member(first); first = false {
+			found := string(s.name) == "managedFields"
+			if s.skip(); !found {
+				end = s.i
+				continue
+			}
+			if s.err != nil {
+				return o.Data
+			}
+			rest := o.Data[s.i:]
+			if first && s.peek() == ',' {
+				rest = o.Data[s.i+1:]
+			}
+			return slices.Concat(o.Data[:end], rest)
+		}
+		return o.Data
+	}
+	return o.Data
 }
 
 func (s *scanner) metadata(head *Head) (at span) {

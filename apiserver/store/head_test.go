@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -249,5 +251,24 @@ func BenchmarkSplice(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		at.splice(data, 123456)
+	}
+}
+
+func TestWithoutManagedFields(t *testing.T) {
+	for _, test := range []struct{ data, want string }{
+		{`{"metadata":{"name":"a","managedFields":[{"f":{"b":"]}"}}]},"spec":{}}`, `{"metadata":{"name":"a"},"spec":{}}`},
+		{`{"spec":{"managedFields":1},"metadata":{"managedFields":[],"name":"a"}}`,
+			`{"spec":{"managedFields":1},"metadata":{"name":"a"}}`},
+		{`{"metadata":{"managedFields":null}}`, `{"metadata":{}}`},
+		{` { "metadata" : { "managedFields" : [ ] , "name" : "a" , "uid" : "b" } } `,
+			` { "metadata" : { "name" : "a" , "uid" : "b" } } `},
+		{`{"metadata":{"name":"a" , "managedFields":[] , "uid":"b"}}`, `{"metadata":{"name":"a" , "uid":"b"}}`},
+		{`{"metadata":{"name":"a"}}`, ""},
+		{`{"metadata":null}`, ""},
+		{`{"metadata":{"managedFields":[`, ""},
+		{`[]`, ""},
+	} {
+		got := (&Object{Data: []byte(test.data)}).WithoutManagedFields()
+		assert.Equal(t, string(got), cmp.Or(test.want, test.data))
 	}
 }

@@ -30,6 +30,11 @@ func table(gr schema.GroupResource) func(string) upstream.TableConvertor {
 
 // printer returns Kubernetes' table printers. It creates them on first use.
 var printer = sync.OnceValue(func() upstream.TableConvertor {
-	return printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(printersinternal.AddHandlers,
-		apiServiceColumns)}
+	return tables{printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(
+		printersinternal.AddHandlers, apiServiceColumns)}}
 })
+
+// tables implements [resource.LeanTable]: no printer reads managedFields.
+type tables struct{ upstream.TableConvertor }
+
+func (tables) IgnoresManagedFields() bool { return true }

@@ -21,6 +21,12 @@ import (
 // it.
 const gzipThreshold = 128 << 10
 
+// zipping has compressors. Each has a megabyte of buffers.
+var zipping = sync.Pool{New: func() any {
+	zip, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // fails only for unknown levels
+	return zip
+}}
+
 // gatherThreshold is the minimum size, in bytes, of responses that span several TLS records.
 const gatherThreshold = 32 << 10
 
@@ -28,6 +34,11 @@ const gatherThreshold = 32 << 10
 func Object(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, bare []byte) {
 	parts, err := whole(f.Bare(), gvk, bare)
 	finish(w, req, code, f, gvk, parts, err)
+}
+
+// Parts is like Object, for an encoding in several parts, in JSON. It does not copy them.
+func Parts(w http.ResponseWriter, req *http.Request, code int, f Format, gvk schema.GroupVersionKind, parts [][]byte) {
+	finish(w, req, code, f, gvk, append(parts, []byte("\n")), nil)
 }
 
 // List responds with a list of objects, given by their bare encodings. If untyped names a kind, its
@@ -92,7 +103,12 @@ func send(w http.ResponseWriter, req *http.Request, code int, parts [][]byte) {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Header().Add("Vary", "Accept-Encoding")
 		w.WriteHeader(code)
-		zip, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+		zip := zipping.Get().(*gzip.Writer)
+		defer func() {
+			zip.Reset(nil)
+			zipping.Put(zip)
+		}()
+		zip.Reset(w)
 		for _, p := range parts {
 			if _, err := zip.Write(p); err != nil {
 				return

@@ -49,19 +49,27 @@ func Of[T any](obj *store.Object) (*T, error) {
 
 // Decode returns a stored object as a new T, which the caller may change. It is for callers that
 // keep decoded objects themselves: the result of Of stays in the memory of the store, too.
-func Decode[T any](obj *store.Object) (*T, error) {
+func Decode[T any](obj *store.Object) (*T, error) { return decode[T](obj, obj.Data) }
+
+// DecodeLean is like Decode, but the result has no managedFields.
+func DecodeLean[T any](obj *store.Object) (*T, error) {
+	return decode[T](obj, obj.WithoutManagedFields())
+}
+
+// decode decodes data, which is the data of obj or a part of it.
+func decode[T any](obj *store.Object, data []byte) (*T, error) {
 	if err := obj.Unreadable(); err != nil {
 		return nil, err
 	}
 	v := new(T)
 	shared := pool.Get()
-	err := jsondecode.Decode(obj.Data, v, texts{shared}, nil)
+	err := jsondecode.Decode(data, v, texts{shared}, nil)
 	pool.Put(shared)
 	if err == nil {
 		return v, nil
 	}
 	v = new(T)
-	if err := json.Unmarshal(obj.Data, v); err != nil {
+	if err := json.Unmarshal(data, v); err != nil {
 		return nil, fmt.Errorf("decode %s %s/%s as stored: %w", obj.Key.Resource, obj.Key.Namespace, obj.Key.Name,
 			err)
 	}

@@ -86,7 +86,7 @@ func (o *Objects[T, P]) Of(obj, before *store.Object) (P, error) {
 	if v := d.value.Value(); v != nil {
 		return v, nil
 	}
-	v, err := derived.Decode[T](obj)
+	v, err := derived.DecodeLean[T](obj)
 	if err != nil {
 		return nil, err
 	}
