@@ -33,7 +33,7 @@ func (w *worker) measureVolumes() time.Time {
 		}
 		size, err := measurer.VolumeBytes(volume.Name)
 		if err != nil {
-			w.log.Warn("measure volume", "volume", volume.Name, "error", err)
+			w.log().Warn("measure volume", "volume", volume.Name, "error", err)
 			continue
 		}
 		if limit := volume.EmptyDir.SizeLimit; size > limit.Value() {

@@ -59,7 +59,7 @@ func (w *worker) postStart(ctx context.Context, r *record, t target) bool {
 		return false
 	}
 	if err != nil {
-		w.log.Info("postStart hook", "container", r.spec.Name, "error", err)
+		w.log().Info("postStart hook", "container", r.spec.Name, "error", err)
 		w.recordAbout(r, corev1.EventTypeWarning, "FailedPostStartHook", "PostStartHook failed")
 		w.stopFailed(r, t.container, "FailedPostStartHook", nil)
 		return false
@@ -216,7 +216,7 @@ func (w *worker) stopContainer(r *record, grace time.Duration) {
 			}
 		})
 		if err := t.hook(ctx, r.spec.Lifecycle.PreStop, w.agent.userAgent()); err != nil && ctx.Err() == nil {
-			w.log.Info("preStop hook", "container", r.spec.Name, "error", err)
+			w.log().Info("preStop hook", "container", r.spec.Name, "error", err)
 			w.recordAbout(r, corev1.EventTypeWarning, "FailedPreStopHook", "PreStopHook failed")
 		}
 		w.mu.Lock()

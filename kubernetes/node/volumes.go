@@ -254,7 +254,7 @@ func follow[T any, P client.Pointer[T]](w *worker, kind, name string) {
 	}
 	w.volumes.following[kind+name] = true
 	objects := &mirror[T, P]{
-		client: w.agent.client, log: w.log,
+		client: w.agent.client, log: w.log(),
 		options: []client.ListOption{client.InNamespace(w.pod.Namespace), client.MatchingFields{"metadata.name": name}},
 		changed: func(_, _ P) {
 			w.volumes.stale.Store(true)

@@ -19,7 +19,6 @@ import (
 // because a cluster can have 100,000 simulated pods.
 type worker struct {
 	agent *Agent
-	log   *slog.Logger
 	ctx   context.Context // ends with the work
 	// abandon ends the work without another write to the server. ended is closed when it has ended.
 	abandon context.CancelFunc
@@ -52,13 +51,16 @@ type worker struct {
 
 func newWorker(a *Agent, pod *corev1.Pod) *worker {
 	w := &worker{agent: a, newest: pod, pod: pod, lifecycle: newLifecycle(pod), wasTerminal: terminal(pod),
-		ended: make(chan struct{}), log: a.log.With("pod", client.KeyOf(pod).String())}
+		ended: make(chan struct{})}
 	w.lifecycle.startTime = time.Now()
 	if t := pod.Status.StartTime; t != nil {
 		w.lifecycle.startTime = t.Time
 	}
 	return w
 }
+
+// log is made for each use, because most workers never need it.
+func (w *worker) log() *slog.Logger { return w.agent.log.With("pod", client.KeyOf(w.pod).String()) }
 
 func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
@@ -109,7 +111,7 @@ func (w *worker) work() {
 		if finished {
 			if w.sandbox != nil {
 				if err := w.sandbox.Remove(); err != nil {
-					w.log.Warn("remove sandbox", "error", err)
+					w.log().Warn("remove sandbox", "error", err)
 				}
 			}
 			w.finish()
@@ -412,7 +414,7 @@ func (w *worker) written(err error, done func()) bool {
 		return true // the mirror will report the deletion
 	}
 	w.writes.failed(time.Now(), time.Second, time.Minute)
-	w.log.Warn("write to API server", "error", err, "retry", w.writes.delay)
+	w.log().Warn("write to API server", "error", err, "retry", w.writes.delay)
 	return false
 }
 
