@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kelson.dev/console"
+	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
 
@@ -179,6 +180,35 @@ func TestRefusedRequests(t *testing.T) {
 	if changes > 0 {
 		t.Errorf("%d changes reached the cluster", changes)
 	}
+}
+
+// Changes that are incomplete or too large do not reach the cluster.
+func TestRefusedChanges(t *testing.T) {
+	changes := 0
+	c := start(t, console.Config{Cluster: fakeCluster(t, &changes), Write: true})
+	base, client := signedIn(t, c)
+	const one = "/api/object?resource=pods&namespace=default&name=x"
+	for _, tt := range []struct {
+		name, method, path, body string
+		code                     int
+		message                  string
+	}{
+		{"no uid", "DELETE", one, "", 400, "uid: required"},
+		{"no name", "DELETE", "/api/object?resource=pods&namespace=default&uid=1", "", 400, "name: required"},
+		{"no YAML", "PUT", one, "a: b: c", 400, "mapping values"},
+		{"too large", "PUT", one, "kind: Pod\n# " + strings.Repeat("x", 4<<20), 413, "larger than 4194304 bytes"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), tt.method, base+tt.path, strings.NewReader(tt.body))
+		require.NoError(t, err)
+		req.Header.Set("Origin", base)
+		resp, err := client.Do(req)
+		require.NoErrorf(t, err, "%s", tt.name)
+		body := string(require.Body(t, resp))
+		if resp.StatusCode != tt.code || !strings.Contains(body, tt.message) {
+			t.Errorf("%s: got %d: %s", tt.name, resp.StatusCode, body)
+		}
+	}
+	assert.Equalf(t, changes, 0, "changes that reached the cluster")
 }
 
 func TestSigningIn(t *testing.T) {

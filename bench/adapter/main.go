@@ -17,7 +17,10 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
+
+	"kelson.dev/test/section"
 )
 
 var (
@@ -57,7 +60,7 @@ func run(ctx context.Context) error {
 	if *docs == "" {
 		return nil
 	}
-	return writeSection(*docs, tables)
+	return section.Replace(*docs, begin, end, introduction+strings.TrimRight(tables, "\n")+"\n")
 }
 
 // compare measures both sides of a workload, in turns. Its results are by side and phase.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"kelson.dev/bench/median"
@@ -44,24 +43,11 @@ func report(w workload, results map[string][]figures) string {
 const (
 	begin = "<!-- bench/adapter -->\n"
 	end   = "<!-- end of bench/adapter -->\n"
-)
 
-// writeSection replaces the section of a file, or appends it.
-func writeSection(file, table string) error {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	section := begin + "## A whole program on the adapter\n\n" +
-		"Programs of other projects, built twice: with `ctrl.NewManager`, and with `adapter.NewManager` instead. In the rows \"created\" the program runs while\n" +
-		"the objects are created; in the rows \"restarted\" it starts with all of them. `make bench-adapter` writes these tables; the values are medians.\n\n" +
-		strings.TrimRight(table, "\n") + "\n" + end
-	before, rest, found := strings.Cut(string(data), begin)
-	after := ""
-	if found {
-		_, after, _ = strings.Cut(rest, end)
-	} else {
-		before = strings.TrimRight(before, "\n") + "\n\n"
-	}
-	return os.WriteFile(file, []byte(before+section+after), 0o644)
-}
+	introduction = `## A whole program on the adapter
+
+Programs of other projects, built twice: with ` + "`ctrl.NewManager`, and with `adapter.NewManager`" + ` instead. In the rows "created" the program runs while
+the objects are created; in the rows "restarted" it starts with all of them. ` + "`make bench-adapter`" + ` writes these tables; the values are medians.
+
+`
+)

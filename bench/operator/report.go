@@ -3,13 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strings"
 	"text/tabwriter"
 
 	"kelson.dev/bench/median"
 	"kelson.dev/kubernetes/linked"
+	"kelson.dev/test/section"
 )
 
 // unit formats a figure.
@@ -145,28 +145,16 @@ const (
 	sectionEnd   = "<!-- end of what make bench-operator writes -->\n"
 )
 
-// write replaces or appends the section of a page.
+// write replaces the section of a page.
 func (t *table) write(page string) error {
-	text, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s## The operator library\n\n`make bench-operator`, against client-go %s and controller-runtime v0.25.2 (%s/%s, %d processors, %s):\n",
-		sectionBegin, linked.Libraries, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+	fmt.Fprintf(&b, "## The operator library\n\n`make bench-operator`, against client-go %s and controller-runtime v0.25.2 (%s/%s, %d processors, %s):\n",
+		linked.Libraries, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 	for _, g := range t.groups {
 		fmt.Fprintf(&b, "\n| %s | theirs | ours | ratio | target | |\n|---|---|---|---|---|---|\n", g)
 		for _, r := range t.rows[g] {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", r.what, r.theirs, r.ours, r.ratio, r.want, r.check)
 		}
 	}
-	b.WriteString(sectionEnd)
-	before, rest, found := strings.Cut(string(text), sectionBegin)
-	after := ""
-	if found {
-		_, after, _ = strings.Cut(rest, sectionEnd)
-	} else {
-		before = strings.TrimRight(before, "\n") + "\n\n"
-	}
-	return os.WriteFile(page, []byte(before+b.String()+after), 0o644)
+	return section.Replace(page, sectionBegin, sectionEnd, b.String())
 }

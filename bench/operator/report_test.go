@@ -10,31 +10,24 @@ import (
 	"kelson.dev/internal/require"
 )
 
-// write appends the section at first, and then replaces it; the rest of the page does not change.
+// write replaces the section; the rest of the page does not change.
 func TestWrite(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
-	require.NoError(t, os.WriteFile(page, []byte("# Page\n\nbefore\n"), 0o600))
-	write := func(ours float64) string {
-		t.Helper()
-		table := &table{}
-		table.group("Group")
-		table.row("what", seconds, 2, ours, atMost(0.5))
-		require.NoError(t, table.write(page))
-		text, err := os.ReadFile(page)
-		require.NoError(t, err)
-		return string(text)
-	}
-	if text := write(1); !strings.HasPrefix(text, "# Page\n\nbefore\n\n"+sectionBegin) ||
-		!strings.Contains(text, "| what | 2.00 s | 1.00 s | 0.50 × | ≤ 0.50 × | met |") {
-		t.Errorf("first:\n%s", text)
-	}
-	text, err := os.ReadFile(page)
+	const before, after = "# Page\n\nbefore\n\n", "after\n"
+	require.NoError(t, os.WriteFile(page, []byte(before+sectionBegin+"old\n"+sectionEnd+after), 0o600))
+	table := &table{}
+	table.group("Group")
+	table.row("what", seconds, 2, 1, atMost(0.5))
+	table.row("more", seconds, 2, 1.5, atMost(0.5))
+	require.NoError(t, table.write(page))
+	data, err := os.ReadFile(page)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(page, append(text, "after\n"...), 0o600))
-	got := write(1.5)
-	if strings.Count(got, sectionBegin) != 1 || !strings.HasSuffix(got, sectionEnd+"after\n") ||
-		!strings.Contains(got, "| 0.75 × | ≤ 0.50 × | missed |") {
-		t.Errorf("second:\n%s", got)
+	text := string(data)
+	if !strings.HasPrefix(text, before+sectionBegin+"## ") || !strings.HasSuffix(text, sectionEnd+after) ||
+		strings.Contains(text, "old") ||
+		!strings.Contains(text, "| what | 2.00 s | 1.00 s | 0.50 × | ≤ 0.50 × | met |") ||
+		!strings.Contains(text, "| 0.75 × | ≤ 0.50 × | missed |") {
+		t.Error(text)
 	}
 }
 

@@ -333,3 +333,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	})
 	finish(w, r, stream, err)
 }
+
+func quote(s string) string {
+	data, _ := json.Marshal(s) // strings can always be encoded
+	return string(data)
+}

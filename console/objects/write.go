@@ -3,10 +3,13 @@ package objects
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"kelson.dev/console/internal/cluster"
@@ -31,7 +34,10 @@ func (s *Server) update(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	text, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return nil, web.Errorf(http.StatusRequestEntityTooLarge, "the object is larger than %d bytes", tooLarge.Limit)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -68,27 +74,25 @@ func (s *Server) remove(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.Get("name") == "" {
-		// an empty name would delete the collection
+	uid, policy := types.UID(q.Get("uid")), metav1.DeletePropagationBackground
+	switch {
+	case q.Get("name") == "": // would delete the collection
 		return nil, web.Errorf(http.StatusBadRequest, "name: required")
-	}
-	options := `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background","preconditions":{"uid":` +
-		quote(q.Get("uid")) + `}}`
-	if q.Get("uid") == "" {
+	case uid == "":
 		return nil, web.Errorf(http.StatusBadRequest, "uid: required, so that no other object with the name is deleted")
+	}
+	options, err := json.Marshal(metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"},
+		PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid}})
+	if err != nil {
+		return nil, err
 	}
 	resp, err := s.Cluster.Do(r.Context(), cluster.Request{
 		Method: http.MethodDelete, Path: kind.Path(q.Get("namespace"), q.Get("name")),
-		Body: bytes.NewReader([]byte(options)), ContentType: cluster.JSON,
+		Body: bytes.NewReader(options), ContentType: cluster.JSON,
 	})
 	if err != nil {
 		return nil, err
 	}
 	resp.Body.Close()
 	return struct{}{}, nil
-}
-
-func quote(s string) string {
-	data, _ := json.Marshal(s) // strings can always be encoded
-	return string(data)
 }

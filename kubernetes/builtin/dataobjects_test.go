@@ -22,14 +22,18 @@ type warningTexts []string
 
 func (h *warningTexts) AddWarning(_, text string) { *h = append(*h, text) }
 
+func strategyOf(hub runtime.Object) dataStrategy {
+	if _, ok := hub.(*core.Secret); ok {
+		return dataStrategy{secret.Strategy}
+	}
+	return dataStrategy{configmap.Strategy}
+}
+
 // fastCreate reports whether the fast path accepts a new object. If so, the library must accept it
 // too and not modify it.
 func fastCreate(t *testing.T, ctx context.Context, hub runtime.Object) bool {
 	t.Helper()
-	strategy := dataStrategy{configmap.Strategy}
-	if _, ok := hub.(*core.Secret); ok {
-		strategy = dataStrategy{secret.Strategy}
-	}
+	strategy := strategyOf(hub)
 	before := hub.DeepCopyObject()
 	errs, done := strategy.BeforeCreate(ctx, hub)
 	if !equality.Semantic.DeepEqual(hub, before) || len(errs) > 0 {
@@ -49,10 +53,7 @@ func fastCreate(t *testing.T, ctx context.Context, hub runtime.Object) bool {
 // fastUpdate is like fastCreate, for an update. Unlike a create, an update modifies the object.
 func fastUpdate(t *testing.T, ctx context.Context, hub, old runtime.Object) bool {
 	t.Helper()
-	strategy := dataStrategy{configmap.Strategy}
-	if _, ok := hub.(*core.Secret); ok {
-		strategy = dataStrategy{secret.Strategy}
-	}
+	strategy := strategyOf(hub)
 	next, previous := hub.DeepCopyObject(), old.DeepCopyObject()
 	errs, done := strategy.BeforeUpdate(ctx, hub, old)
 	if !equality.Semantic.DeepEqual(old, previous) || len(errs) > 0 ||

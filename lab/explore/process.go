@@ -126,10 +126,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errKilled
 	case unreachable:
 		return nil, errUnreachable
-	case conflict, tooMany, internal, denied, forbidden, exceeded:
+	case conflict, tooMany, internal, denied, forbidden, exceeded, cut:
 		return refusal(r, c, v), nil
-	case cut:
-		return refusal(r, c, cut), nil
 	}
 	p.inflight.Add(1)
 	resp, initial, err := t.send(r, s)

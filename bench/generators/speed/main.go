@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+
+	"kelson.dev/test/section"
 )
 
 func main() {
@@ -37,12 +39,12 @@ func run(ctx context.Context, kelson, docs string, rounds int) error {
 	if err != nil {
 		return err
 	}
-	text := section(figures, rounds, runtime.NumCPU(), load())
-	fmt.Print(text)
+	part := text(figures, rounds, runtime.NumCPU(), load())
+	fmt.Print(part)
 	if docs == "" {
 		return nil
 	}
-	return replace(docs, text)
+	return section.Replace(docs, begin, end, part)
 }
 
 // load returns the load average of the last five minutes, or 0 if it is unknown.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"time"
 )
@@ -12,10 +11,9 @@ const (
 	end   = "<!-- end of generators -->\n"
 )
 
-// section returns the text of the page's section.
-func section(f figures, rounds, processors int, load float64) string {
+// text returns the text of the page's section.
+func text(f figures, rounds, processors int, load float64) string {
 	var b strings.Builder
-	b.WriteString(begin)
 	fmt.Fprintf(&b, `## Generators
 
 A project with three kinds, each with a pod template: definitions, roles and deep copies. controller-gen v0.23 and Kelson alternately, medians of %d;
@@ -38,7 +36,6 @@ handles: the time is from the write of the file to the change of the definition,
 	row("a run, processors' time", f.runTheirs.processor, f.runOurs.processor)
 	row("an edit of one file, on the clock", f.editTheirs.clock, f.editOurs.clock)
 	row("an edit of one file, processors' time", f.editTheirs.processor, f.editOurs.processor)
-	b.WriteString(end)
 	return b.String()
 }
 
@@ -47,20 +44,4 @@ func round(d time.Duration) time.Duration {
 		return d.Round(100 * time.Microsecond)
 	}
 	return d.Round(time.Millisecond)
-}
-
-// replace replaces the section of the page, or appends it.
-func replace(page, text string) error {
-	data, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	s := string(data)
-	if i := strings.Index(s, begin); i >= 0 {
-		rest := s[i:]
-		if j := strings.Index(rest, end); j >= 0 {
-			return os.WriteFile(page, []byte(s[:i]+text+rest[j+len(end):]), 0o644)
-		}
-	}
-	return os.WriteFile(page, []byte(strings.TrimRight(s, "\n")+"\n\n"+text), 0o644)
 }
