@@ -3,6 +3,7 @@ package kubernetes_test
 import (
 	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -107,6 +108,54 @@ func see[T any, P sharing.Object[T]](t *testing.T, objects *sharing.Objects[T, P
 		t.Errorf("%s: decoded twice while it is in use: %v", obj.Key, err)
 	}
 	return seenObject{obj.Key, v, P(v).DeepCopyObject()}
+}
+
+// Caches share an object that the store has moved meanwhile, and however many others they have had.
+func TestSharedAfterPack(t *testing.T) {
+	st := storetest.New(t, store.Config{})
+	key := func(i int) store.Key {
+		return store.Key{Resource: "pods", Namespace: "a", Name: fmt.Sprint("pod-", i)}
+	}
+	write := func(i int) {
+		t.Helper()
+		_, err := st.Commit(t.Context(), store.Op{Key: key(i), Expect: store.AnyRevision,
+			Data: fmt.Appendf(nil, `{"metadata":{"namespace":"a","name":"pod-%d","uid":"u-%[1]d","generation":1,
+				"managedFields":[{"manager":"m"}]},"spec":{"nodeName":"n","containers":[{"name":"c"}]}}`, i)})
+		require.NoError(t, err)
+	}
+	shared := sharing.New(st)
+	of := func(i int) (*store.Object, *corev1.Pod) {
+		t.Helper()
+		obj := st.Snapshot().Get(key(i))
+		pod, err := shared.Pods.Of(obj, nil)
+		require.NoError(t, err)
+		return obj, pod
+	}
+	write(0)
+	before, pod := of(0)
+	require.Equal(t, len(pod.ManagedFields), 0)
+	require.Equal(t, st.Pack(), 0)
+	moved, same := of(0)
+	if moved == before || same != pod {
+		t.Errorf("moved by Pack: %t, decoded again: %t", moved != before, same != pod)
+	}
+	write(0)
+	next, err := shared.Pods.Of(st.Snapshot().Get(key(0)), moved)
+	require.NoError(t, err)
+	if next == pod || &next.Spec.Containers[0] != &pod.Spec.Containers[0] {
+		t.Error("the next state does not share the spec of the former one")
+	}
+	for i := range 5000 { // other objects, which no cache holds
+		write(1 + i)
+		of(1 + i)
+		if i%1000 == 0 {
+			runtime.GC()
+		}
+	}
+	if _, again := of(0); again != next {
+		t.Error("decoded again while it is in use")
+	}
+	runtime.KeepAlive(pod)
 }
 
 // An informer has the selected objects. If it falls so far behind that the store has discarded its

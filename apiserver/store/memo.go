@@ -177,12 +177,6 @@ const (
 	decodedFactor = 3
 )
 
-// Sized is a result of Memo that knows its size. The sizes of other results are estimated.
-type Sized interface {
-	// MemoBytes returns the memory, in bytes, that the result keeps alive.
-	MemoBytes() int64
-}
-
 // clip returns the bytes that an encoder has made without the unused rest of its buffer.
 func clip(v any) any {
 	if data, ok := v.([]byte); ok && cap(data)-len(data) > len(data)/8 {
@@ -198,8 +192,6 @@ func (m *memo) sizeOf(v any) int64 {
 		return resultBytes + int64(cap(v))
 	case bool:
 		return resultBytes
-	case Sized:
-		return resultBytes + v.MemoBytes()
 	}
 	if value := reflect.ValueOf(v); value.Kind() == reflect.Map {
 		return resultBytes + 96*int64(value.Len())

@@ -186,17 +186,18 @@ func (a *Agent) changed(ctx context.Context, old, pod *corev1.Pod) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	w := a.workers[pod.UID]
+	uid := pod.UID // the worker must not hold the first state of its pod
+	w := a.workers[uid]
 	switch {
 	case w != nil:
 		w.update(pod, gone)
 	case !gone && ctx.Err() == nil:
 		w = newWorker(a, pod)
-		a.workers[pod.UID] = w
+		a.workers[uid] = w
 		a.running.Add(1)
 		w.begin(ctx, func() {
 			a.mu.Lock()
-			delete(a.workers, pod.UID)
+			delete(a.workers, uid)
 			a.mu.Unlock()
 			close(w.ended)
 			a.running.Done()

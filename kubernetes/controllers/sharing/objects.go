@@ -1,7 +1,8 @@
 package sharing
 
 import (
-	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"weak"
 
@@ -45,13 +46,36 @@ func inheritSpec(pod, before *corev1.Pod) {
 // Objects decodes the objects of one kind, each revision once for all caches that hold it at the
 // same time. An object stays in memory only as long as a cache holds it. T is the Go type of the
 // kind's storage version. Objects is safe for concurrent use.
+//
+// The decoded objects are not memos of the stored ones: the store discards memos when it needs
+// memory, and then two caches would hold two copies.
 type Objects[T any, P Object[T]] struct {
 	store    *store.Store
 	resource string // as in store.Key
 	// inherit, if not nil, makes an object share parts of its former state.
 	inherit func(v, before P)
 	parts   Parts
+
+	mu      sync.Mutex
+	decoded map[string]*states[T] // by UID, or by name for an object without one
+	sweepAt int                   // the length of decoded at which to remove what no cache holds
 }
+
+// states are the decoded states of one object.
+type states[T any] struct {
+	users int // calls of Of that use it; guarded by Objects.mu
+
+	mu   sync.Mutex // is held while a state is decoded, so that others wait for it
+	list []state[T]
+}
+
+type state[T any] struct {
+	revision uint64
+	value    weak.Pointer[T]
+}
+
+// minSweep is the smallest number of objects that are searched for those that no cache holds.
+const minSweep = 1024
 
 // Object is a pointer to a T.
 type Object[T any] interface {
@@ -60,30 +84,15 @@ type Object[T any] interface {
 	metav1.Object
 }
 
-// decoded is a decoded object, while a cache holds it.
-type decoded[T any] struct {
-	mu    sync.Mutex // is held while the object is decoded, so that others wait for it
-	value weak.Pointer[T]
-}
-
-// decodedAs is the memo key of *decoded[T].
-type decodedAs[T any] struct{}
-
-// MemoBytes implements store.Sized.
-func (*decoded[T]) MemoBytes() int64 { return 32 }
-
 // Of returns a stored object, without its managedFields and without its kind, as client-go's typed
 // clients return it. before is the state that it replaced, or nil. The result is shared and must
 // not be changed.
 func (o *Objects[T, P]) Of(obj, before *store.Object) (P, error) {
-	memo, err := obj.Memo(decodedAs[T]{}, func() (any, error) { return new(decoded[T]), nil })
-	if err != nil {
-		return nil, err // unreachable: new cannot fail
-	}
-	d := memo.(*decoded[T])
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if v := d.value.Value(); v != nil {
+	s := o.use(obj)
+	defer o.release(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := s.find(obj.Revision); v != nil {
 		return v, nil
 	}
 	v, err := derived.DecodeLean[T](obj)
@@ -93,25 +102,67 @@ func (o *Objects[T, P]) Of(obj, before *store.Object) (P, error) {
 	P(v).GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	_, _ = o.parts.Trim(v) // never fails
 	if o.inherit != nil && before != nil {
-		if former := known[T](before); former != nil {
+		if former := s.find(before.Revision); former != nil {
 			o.inherit(v, former)
 		}
 	}
-	d.value = weak.Make(v)
+	s.list = append(s.list, state[T]{obj.Revision, weak.Make(v)})
 	return v, nil
 }
 
-// errUnknown means that an object was not decoded.
-var errUnknown = errors.New("not decoded")
-
-// known returns a decoded object if a cache holds it.
-func known[T any](obj *store.Object) *T {
-	memo, err := obj.Memo(decodedAs[T]{}, func() (any, error) { return nil, errUnknown })
-	if err != nil {
-		return nil
+// use returns the states of an object. The caller must release them.
+func (o *Objects[T, P]) use(obj *store.Object) *states[T] {
+	id := string(obj.Head.UID)
+	if id == "" {
+		id = obj.Key.Namespace + "/" + obj.Key.Name
 	}
-	d := memo.(*decoded[T])
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.value.Value()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.decoded[id]
+	if s == nil {
+		if len(o.decoded) >= o.sweepAt {
+			o.sweep()
+		}
+		s = &states[T]{}
+		o.decoded[strings.Clone(id)] = s // the UID can be a part of a large allocation
+	}
+	s.users++
+	return s
+}
+
+func (o *Objects[T, P]) release(s *states[T]) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s.users--
+}
+
+// sweep removes the objects that no cache holds. The caller holds mu.
+func (o *Objects[T, P]) sweep() {
+	if o.decoded == nil {
+		o.decoded = map[string]*states[T]{}
+	}
+	for id, s := range o.decoded {
+		if s.users == 0 && !s.isHeld() {
+			delete(o.decoded, id)
+		}
+	}
+	o.sweepAt = max(minSweep, 2*len(o.decoded))
+}
+
+// find returns the decoded object of a revision if a cache holds it, and forgets others that no
+// cache holds. The caller holds mu.
+func (s *states[T]) find(revision uint64) (found *T) {
+	s.list = slices.DeleteFunc(s.list, func(one state[T]) bool {
+		v := one.value.Value()
+		if one.revision == revision {
+			found = v
+		}
+		return v == nil
+	})
+	return found
+}
+
+// isHeld reports whether a cache holds a state. The caller ensures that s has no users.
+func (s *states[T]) isHeld() bool {
+	return slices.ContainsFunc(s.list, func(one state[T]) bool { return one.value.Value() != nil })
 }
