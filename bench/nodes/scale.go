@@ -142,7 +142,7 @@ func (s *server) listed(ctx context.Context, total int) error {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
+	done, began := s.profile(ctx, fmt.Sprintf("scale-list-%d", total)), time.Now()
 	cmd := exec.CommandContext(ctx, *kelson, "kubectl", "--kubeconfig", s.kubeconfig, "get", "pods", "-A")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -161,7 +161,9 @@ func (s *server) listed(ctx context.Context, total int) error {
 	if lines != total+1 {
 		return fmt.Errorf("kubectl get pods -A printed %d lines of %d pods", lines, total)
 	}
-	return s.row("kubectl get pods -A", time.Since(began).Seconds(), before)
+	err = s.row("kubectl get pods -A", time.Since(began).Seconds(), before)
+	done()
+	return err
 }
 
 // churned creates pods at a constant rate, deletes each as soon as it is Ready, and prints the

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/assert"
 	"kelson.dev/kubernetes/controlplane"
 	"kelson.dev/kubernetes/node"
 	"kelson.dev/kubernetes/node/simulated"
@@ -434,6 +437,36 @@ func TestBusyServerGetsOneReport(t *testing.T) {
 	if !equality.Semantic.DeepEqual(last.Status.Conditions, want.Status.Conditions) {
 		t.Errorf("conditions %+v, want %+v", last.Status.Conditions, want.Status.Conditions)
 	}
+}
+
+// An agent does not hold former states of its pods: in a large cluster, these are much memory.
+func TestFormerStatesAreReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, controlplane.Config{})
+		var change func(old, pod *corev1.Pod)
+		w.start(node.AgentConfig{Name: "n", Pods: func(ctx context.Context, changed func(old, pod *corev1.Pod)) {
+			change = changed
+			<-ctx.Done()
+		}})
+		p := pod("Always", nil, "sh", "-c", "sleep 3600")
+		p.Spec.NodeName = "n"
+		w.create(p)
+		synctest.Wait()
+		var former []weak.Pointer[corev1.Pod]
+		var last *corev1.Pod
+		for range 3 {
+			next := w.get()
+			former = append(former, weak.Make(next))
+			change(last, next)
+			last = next
+			time.Sleep(time.Second)
+		}
+		runtime.GC()
+		if former[0].Value() != nil || former[1].Value() != nil || former[2].Value() == nil {
+			t.Errorf("still held: %v", former)
+		}
+		assert.Equal(t, last.Status.Phase, corev1.PodRunning)
+	})
 }
 
 // Another control plane over the same store adopts the containers of the first one.
