@@ -23,14 +23,14 @@ LDFLAGS := -s -w -X $(STAMP).gitVersion=$(KUBERNETES) -X $(STAMP).gitMajor=1 -X 
 # it nearly every package, is compiled a second time for the other. Operators that make run builds inherit it.
 export CGO_ENABLED := 0
 # In targets that compile much, the compiler, the linker and vet hardly collect garbage, and with few processors each of
-# them uses one: together they take a third less processor time and up to 400 MiB more memory each. staticcheck is one
-# process; it takes half the time and 900 MiB more. Tests run without the settings, and more programs than processors
-# run at once, because they often wait.
+# them uses one: together they take a third less processor time and up to 400 MiB more memory each. Only these tools get
+# the settings; with -exec, the go command would not keep the results of tests. staticcheck is one process; it takes half
+# the time and 900 MiB more.
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
+FAST       := -toolexec 'env GOGC=1000$(if $(filter 1 2 3 4,$(PROCESSORS)), GOMAXPROCS=1)'
 SPARING    := GOGC=400
-FAST       := GOGC=1000 $(if $(filter 1 2 3 4,$(PROCESSORS)),GOMAXPROCS=1)
-ALL        := -p $(PROCESSORS)
-NORMAL     := -p $(shell echo $$((2 * $(PROCESSORS)))) -exec 'env -u GOGC -u GOMAXPROCS'
+# More test programs than processors run at once, because they often wait.
+ATONCE     := -p $(shell echo $$((2 * $(PROCESSORS))))
 # make fuzz searches these folders for fuzz targets and runs each for FUZZTIME.
 FUZZ     ?= apiserver kubernetes toolchain operator test cmd
 FUZZTIME ?= 30s
@@ -51,7 +51,7 @@ DROPIN := cmd/kelson/internal/dropin
 # If the program has not changed, neither does its file, and test results stay cached.
 envtest-program:
 	@mkdir -p bin && program=$(DROPIN)/programs/program-$$($(GO) env GOOS)-$$($(GO) env GOARCH).gz && \
-		$(FAST) $(GO) build $(ALL) -buildvcs=false -ldflags '-s -w' -o bin/envtest-program ./$(DROPIN)/program && \
+		$(GO) build $(FAST) -buildvcs=false -ldflags '-s -w' -o bin/envtest-program ./$(DROPIN)/program && \
 		gzip -9 -n -c bin/envtest-program >bin/envtest-program.gz && \
 		{ cmp -s bin/envtest-program.gz $$program || { rm -f $(DROPIN)/programs/program-*; cp bin/envtest-program.gz $$program; }; }
 
@@ -59,13 +59,13 @@ envtest-program:
 build: envtest-program ## build bin/kelson, and bin/kubectl, which is a link to it
 	@mkdir -p bin
 	@{ $(GO) tool buildid $(KELSON) >bin/kelson.id && touch -r $(KELSON) bin/kelson.id; } 2>/dev/null || true
-	$(FAST) $(GO) build $(ALL) -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
+	$(GO) build $(FAST) -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 	@[ "$$($(GO) tool buildid $(KELSON))" != "$$(cat bin/kelson.id)" ] || touch -r bin/kelson.id $(KELSON)
 	@ln -sf $(notdir $(KELSON)) bin/kubectl
 
 release: envtest-program ## build bin/kelson as released: compiled with a profile, which saves a twelfth of its CPU time; the first build takes six minutes
 	@mkdir -p bin
-	$(FAST) $(GO) build $(ALL) -pgo=cmd/kelson/release.pgo -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
+	$(GO) build $(FAST) -pgo=cmd/kelson/release.pgo -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 
 # make dist PLATFORMS=linux/amd64 builds for one platform. VERSION is by default the commit's tag.
 DIST      := bin/dist
@@ -163,7 +163,7 @@ operator-kube-apiserver: ## the operator library and its adapter on kube-apiserv
 	$(GO) run ./test/against -- $(GO) test -count=1 -run 'Story|Injected|RolledBack|FieldSelectors|ReconcilerOf' ./operator/... ./operator/adapter/...
 
 test: build ## the tests of all modules but bench and test/conformance; CONTRIBUTING.md lists what is skipped when
-	KELSON=$(abspath $(KELSON)) $(FAST) $(TESTER) $(NORMAL) -vet=off -timeout 40m $(TESTED)
+	KELSON=$(abspath $(KELSON)) $(TESTER) $(FAST) $(ATONCE) -vet=off -timeout 40m $(TESTED)
 
 # make stress STRESSED='./lab/... ./apiserver/store' RUNS=5 STRESSFLAGS='-short -processors 1'
 STRESSED    ?= $(TESTED)
@@ -199,16 +199,16 @@ platforms: ## check that everything but test and bench compiles for macOS and Wi
 GENERATED := $(sort $(dir $(wildcard examples/*/PROJECT))) test/generators/shop
 
 check: check-code ## checks of every change: generated files, tidy modules, format, vet, staticcheck, architecture, short tests
-	KELSON=$(abspath $(KELSON)) $(FAST) $(GO) test $(NORMAL) -vet=off -short . $(TESTED)
+	KELSON=$(abspath $(KELSON)) $(GO) test $(FAST) $(ATONCE) -vet=off -short . $(TESTED)
 
 check-code: build tidy-check ## make check without the short tests, which make test contains
 	@for dir in $(GENERATED); do echo $(KELSON) generate --check $$dir; $(KELSON) generate --check $$dir || exit 1; done
 	$(GO) run ./toolchain/internal/reference -check docs/reference
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "gofmt: the files above"; exit 1; }
-	$(FAST) $(GO) vet $(ALL) $(TESTED) ./bench/...
+	$(GO) vet $(FAST) $(TESTED) ./bench/...
 	$(GO) run ./test/platforms darwin/arm64,windows/amd64 $(PORTABLE)
 	$(SPARING) $(GO) run $(STATICCHECK) $(TESTED) ./bench/...
-	for m in $(APART); do (cd $$m && export GOWORK=off && $(FAST) $(GO) vet $(ALL) ./... && $(SPARING) $(GO) run $(STATICCHECK) ./...) || exit 1; done
+	for m in $(APART); do (cd $$m && export GOWORK=off && $(GO) vet $(FAST) ./... && $(SPARING) $(GO) run $(STATICCHECK) ./...) || exit 1; done
 
 lint: build ## golangci-lint on all modules and on new projects: four minutes with a warm cache, half an hour the first time; .golangci.yml has the linters
 	$(GO) run $(GOLANGCI) run $(TESTED) ./bench/...

@@ -66,6 +66,18 @@ func TestTargetsShareCompiledPackages(t *testing.T) {
 	}
 }
 
+// With these flags, the go command does not keep the results of tests, and runs all of them again.
+func TestMakeKeepsResultsOfTests(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("SKIPPED: make is not installed")
+	}
+	recipes := makeOutput(t, "-n", "test", "check")
+	assert.Contains(t, recipes, "go test ")
+	if flag := regexp.MustCompile(` --?(exec|count|cpuprofile|coverprofile)[ =]`).FindString(recipes); flag != "" {
+		t.Errorf("make test and make check call go test with%s", flag)
+	}
+}
+
 // Recipes run with the environment that make exports, whatever the user's is.
 func TestMakeTurnsCgoOff(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
@@ -131,7 +143,7 @@ func makeOutput(t *testing.T, args ...string) string {
 var (
 	// shellWord is a word of a shell command, or an operator between commands.
 	shellWord        = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\;&|(){}` + "`" + `])+|[;&|(){}` + "`" + `\n]`)
-	compilerFlag     = regexp.MustCompile(`^--?(race|msan|asan|trimpath|tags|gcflags|asmflags|gccgoflags|pgo|cover\w*|fuzz|installsuffix|compiler|toolexec)(=|$)`)
+	compilerFlag     = regexp.MustCompile(`^--?(race|msan|asan|trimpath|tags|gcflags|asmflags|gccgoflags|pgo|cover\w*|fuzz|installsuffix|compiler)(=|$)`)
 	compilerVariable = regexp.MustCompile(`^(CGO_ENABLED|GOOS|GOARCH|GOAMD64|GOARM64|GOEXPERIMENT|GOFLAGS|GOTOOLCHAIN)=(.*)$`)
 	// compiling are the subcommands that compile packages.
 	compiling = []string{"build", "install", "run", "test", "vet", "list", "generate"}
