@@ -118,8 +118,9 @@ func TestCompilerFlags(t *testing.T) {
 	const recipe = `mkdir -p bin && x=$(go env GOOS) && \
 	go build -buildvcs=false -ldflags '-s -w -trimpath' -o bin/x ./x && go vet -trimpath=false ./... ; gzip -tags x
 cd a && CGO_ENABLED=1 GOWORK=off go test -timeout 40m -race -run 'A -tags' ./... | go run ./x -pgo=off -- go test -tags=a ./y
-GOFLAGS=-mod=mod go install example.com/x@v1`
-	want := []string{"-race", "-tags=a", "-trimpath=false", "CGO_ENABLED=1"}
+GOFLAGS=-mod=mod go install example.com/x@v1
+go build -toolexec 'env GOGC=1000 GOMAXPROCS=1' ./x && go vet -toolexec 'env GOARCH=arm64' ./x`
+	want := []string{"-race", "-tags=a", "-toolexec", "-trimpath=false", "CGO_ENABLED=1"}
 	assert.Slicef(t, compilerFlags(recipe), want, "flags")
 }
 
@@ -142,8 +143,10 @@ func makeOutput(t *testing.T, args ...string) string {
 
 var (
 	// shellWord is a word of a shell command, or an operator between commands.
-	shellWord        = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\;&|(){}` + "`" + `])+|[;&|(){}` + "`" + `\n]`)
-	compilerFlag     = regexp.MustCompile(`^--?(race|msan|asan|trimpath|tags|gcflags|asmflags|gccgoflags|pgo|cover\w*|fuzz|installsuffix|compiler)(=|$)`)
+	shellWord    = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\;&|(){}` + "`" + `])+|[;&|(){}` + "`" + `\n]`)
+	compilerFlag = regexp.MustCompile(`^--?(race|msan|asan|trimpath|tags|gcflags|asmflags|gccgoflags|pgo|cover\w*|fuzz|installsuffix|compiler|toolexec)(=|$)`)
+	// environment is the argument of -toolexec that only sets how the tools use the machine.
+	environment      = regexp.MustCompile(`^'env( (GOGC|GOMAXPROCS)=\d+)+'$`)
 	compilerVariable = regexp.MustCompile(`^(CGO_ENABLED|GOOS|GOARCH|GOAMD64|GOARM64|GOEXPERIMENT|GOFLAGS|GOTOOLCHAIN)=(.*)$`)
 	// compiling are the subcommands that compile packages.
 	compiling = []string{"build", "install", "run", "test", "vet", "list", "generate"}
@@ -163,6 +166,7 @@ func compilerFlags(script string) []string {
 		case word == "go" && i+1 < len(words) && slices.Contains(compiling, words[i+1]):
 			inGo, inRun = true, words[i+1] == "run"
 			found, pending = append(found, pending...), nil
+		case inGo && word == "-toolexec" && i+1 < len(words) && environment.MatchString(words[i+1]):
 		case inGo && compilerFlag.MatchString(word):
 			found = append(found, word)
 		case inRun && inGo && words[i-1] != "go" && !strings.HasPrefix(word, "-"):

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -87,34 +86,33 @@ func (out *output) respondTable(code int, f wire.Format, list metav1.ListMeta, o
 // encodeTable returns the JSON of a table whose rows have no objects. objects has the JSON of their
 // objects, or nil for a row without one. It is not copied, because it is most of a table.
 func encodeTable(table *metav1.Table, objects [][]byte) ([][]byte, error) {
-	rows := table.Rows
-	if len(rows) > 0 {
-		table.Rows = []metav1.TableRow{}
+	if len(table.Rows) == 0 {
+		data, err := json.Marshal(table)
+		return [][]byte{data}, err
 	}
-	head, err := json.Marshal(table)
-	table.Rows = rows
-	const noRows, noObject = "]}", "null}"
-	if err != nil || len(rows) == 0 || !bytes.HasSuffix(head, []byte(`"rows":[`+noRows)) {
-		return [][]byte{head}, err
+	// The rows are the last member of a table, and the object is the last one of a row.
+	bare := *table
+	bare.Rows = []metav1.TableRow{}
+	head, err := json.Marshal(&bare)
+	if err != nil {
+		return nil, err
 	}
-	parts := append(make([][]byte, 0, 2*len(rows)+1), head[:len(head)-len(noRows)])
-	separator := ""
-	for i := range rows {
-		row, err := json.Marshal(&rows[i])
+	noObject := []byte("null")
+	parts := make([][]byte, 0, 2*len(objects)+2)
+	parts = append(parts, bytes.TrimSuffix(head, []byte("]}")))
+	between := ""
+	for i, object := range objects {
+		row, err := json.Marshal(&table.Rows[i])
 		if err != nil {
 			return nil, err
 		}
-		if objects[i] != nil {
-			row = bytes.TrimSuffix(row, []byte(noObject))
+		if object == nil {
+			object = noObject
 		}
-		parts = append(parts, append([]byte(separator), row...))
-		separator = ","
-		if objects[i] != nil {
-			parts = append(parts, objects[i])
-			separator = "},"
-		}
+		parts = append(parts, append([]byte(between), bytes.TrimSuffix(row, []byte("null}"))...), object)
+		between = "},"
 	}
-	return append(parts, []byte(strings.TrimSuffix(separator, ",")+noRows)), nil
+	return append(parts, []byte("}]}")), nil
 }
 
 // plainTable is the type of the converter that prints names and ages.

@@ -52,18 +52,10 @@ func (sp span) splice(data []byte, revision uint64) ([]byte, span) {
 // compares names exactly, as Kubernetes does.
 func scanHead(data []byte) (Head, span, error) {
 	s := scanner{data: data}
-	head, at, found := Head{}, span{}, false
-	if s.open('{') {
-		for first := true; !found && s.member(first); first = false {
-			if string(s.name) != "metadata" {
-				s.skip()
-				continue
-			}
-			found = true
-			at = s.metadata(&head)
-		}
-	}
-	if s.err == nil && !found {
+	head, at := Head{}, span{}
+	if s.open('{') && s.find("metadata") {
+		at = s.metadata(&head)
+	} else if s.err == nil {
 		s.err = fmt.Errorf("%w: missing metadata", ErrMalformed)
 	}
 	if s.err != nil {
@@ -80,50 +72,36 @@ func (o *Object) Metadata() []byte { return o.Member("metadata") }
 // part of Data: never change it.
 func (o *Object) Member(name string) []byte {
 	s := scanner{data: o.Data}
-	if s.open('{') {
-		for first := true; s.member(first); first = false {
-			start, found := s.i, string(s.name) == name
-			s.skip()
-			if found {
-				return o.Data[start:s.i]
-			}
-		}
+	if !s.open('{') || !s.find(name) {
+		return nil
 	}
-	return nil
+	start := s.i
+	s.skip()
+	return o.Data[start:s.i]
 }
 
 // WithoutManagedFields returns the JSON of the object without metadata.managedFields, which are
 // a large part of most objects. Like Data, it must not be changed.
 func (o *Object) WithoutManagedFields() []byte {
 	s := scanner{data: o.Data}
-	if !s.open('{') {
+	if !s.open('{') || !s.find("metadata") || !s.open('{') {
 		return o.Data
 	}
+	end := s.i // of the previous member or the opening brace
 	for first := true; s.member(first); first = false {
-		if string(s.name) != "metadata" {
-			s.skip()
+		found := string(s.name) == "managedFields"
+		s.skip()
+		switch {
+		case s.err != nil:
+			return o.Data
+		case !found:
+			end = s.i
 			continue
 		}
-		if !s.open('{') {
-			return o.Data
+		if first && s.peek() == ',' {
+			s.i++
 		}
-		end := s.i // of the previous member or the opening brace
-		for first := true; s.member(first); first = false {
-			found := string(s.name) == "managedFields"
-			if s.skip(); !found {
-				end = s.i
-				continue
-			}
-			if s.err != nil {
-				return o.Data
-			}
-			rest := o.Data[s.i:]
-			if first && s.peek() == ',' {
-				rest = o.Data[s.i+1:]
-			}
-			return slices.Concat(o.Data[:end], rest)
-		}
-		return o.Data
+		return slices.Concat(o.Data[:end], o.Data[s.i:])
 	}
 	return o.Data
 }
@@ -285,6 +263,17 @@ func (s *scanner) more(first bool, closing byte) bool {
 }
 
 func (s *scanner) element(first bool) bool { return s.more(first, ']') }
+
+// find moves to the value of the first member with a name, after the opening brace of an object.
+func (s *scanner) find(name string) bool {
+	for first := true; s.member(first); first = false {
+		if string(s.name) == name {
+			return true
+		}
+		s.skip()
+	}
+	return false
+}
 
 // member moves to the value of the next member of an object.
 func (s *scanner) member(first bool) bool {

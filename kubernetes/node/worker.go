@@ -19,6 +19,7 @@ import (
 // because a cluster can have 100,000 simulated pods.
 type worker struct {
 	agent *Agent
+	key   client.Key      // of the pod
 	ctx   context.Context // ends with the work
 	// abandon ends the work without another write to the server. ended is closed when it has ended.
 	abandon context.CancelFunc
@@ -50,7 +51,7 @@ type worker struct {
 }
 
 func newWorker(a *Agent, pod *corev1.Pod) *worker {
-	w := &worker{agent: a, newest: pod, pod: pod, lifecycle: newLifecycle(pod), wasTerminal: terminal(pod),
+	w := &worker{agent: a, key: client.KeyOf(pod), newest: pod, pod: pod, lifecycle: newLifecycle(pod), wasTerminal: terminal(pod),
 		ended: make(chan struct{})}
 	w.lifecycle.startTime = time.Now()
 	if t := pod.Status.StartTime; t != nil {
@@ -59,8 +60,8 @@ func newWorker(a *Agent, pod *corev1.Pod) *worker {
 	return w
 }
 
-// log is made for each use, because most workers never need it.
-func (w *worker) log() *slog.Logger { return w.agent.log.With("pod", client.KeyOf(w.pod).String()) }
+// log makes a logger for each use, because most workers never need one.
+func (w *worker) log() *slog.Logger { return w.agent.log.With("pod", w.key.String()) }
 
 func terminal(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed

@@ -297,19 +297,17 @@ func (v *rootFS) bindMessage(attributes uint64) error {
 
 // pivot makes the assembled directory the root directory and unmounts the previous one.
 func (v *rootFS) pivot() error {
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-	err := unix.MountSetattr(unix.AT_FDCWD, v.Mount, 0, &attr)
 	// The kernel refuses it while a file of the mount is open for writing; it can release files
 	// that were closed a moment later.
-	for range 100 {
-		if !errors.Is(err, unix.EBUSY) {
+	for retries := 100; ; retries-- {
+		err := unix.MountSetattr(unix.AT_FDCWD, v.Mount, 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+		if err == nil {
 			break
 		}
+		if !errors.Is(err, unix.EBUSY) || retries == 0 {
+			return fmt.Errorf("make the root directory read-only: %w", err)
+		}
 		time.Sleep(10 * time.Millisecond)
-		err = unix.MountSetattr(unix.AT_FDCWD, v.Mount, 0, &attr)
-	}
-	if err != nil {
-		return fmt.Errorf("make the root directory read-only: %w", err)
 	}
 	if err := unix.Chdir(v.Mount); err != nil {
 		return err
