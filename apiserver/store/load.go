@@ -1,7 +1,11 @@
 package store
 
 import (
+	"cmp"
+	"encoding/binary"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -16,12 +20,16 @@ const loadBatch = 512
 // small states load faster without them.
 //
 // Objects of a state file come in the order of their paths, so the tree of objects only appends.
+// The entries of the indexes come in no order. They are sorted at the end, so that the indexes only
+// append too: sorting a million entries takes a fifth of the time of inserting them.
+//
 // New objects share allocations (see slabs), as after Pack.
 type loader struct {
-	view   *view
-	budget *budget
-	slabs  slabs
-	counts map[string]int
+	view         *view
+	budget       *budget
+	slabs        slabs
+	counts       map[string]int
+	uids, owners indexEntries
 
 	batch   []Record
 	records chan []Record // nil until the second batch
@@ -69,6 +77,8 @@ func (l *loader) finish() error {
 	for resource, n := range l.counts {
 		l.view.count(resource, n)
 	}
+	l.uids.load(l.view.uids)
+	l.owners.load(l.view.owners)
 	if failed := l.failed.Load(); failed != nil {
 		return *failed
 	}
@@ -116,23 +126,46 @@ func (l *loader) heads(batch []Record) []entry {
 func (l *loader) insert(batch []entry) {
 	v := l.view
 	for _, e := range batch {
-		v.load(e.object, e.uidAndPath)
+		v.objects.Load(e.object.path, e.object)
+		if e.object.Head.UID != "" {
+			l.uids.add(e.uidAndPath)
+		}
 		l.counts[e.object.Key.Resource]++
 		v.bytes += e.object.bytes() + indexBytes
 		for i := range e.object.Head.Owners {
 			if uid := e.object.Head.Owners[i].UID; uid != "" {
-				v.owners.Set(join(uid, e.object.path), struct{}{})
+				l.owners.add(join(uid, e.object.path))
 			}
 		}
 	}
 }
 
-// load adds an object that the view does not have to the trees of objects and UIDs. It only appends
-// to the first one if the path is behind all others.
-func (v *view) load(obj *Object, uidAndPath string) {
-	v.objects.Load(obj.path, obj)
-	if obj.Head.UID != "" {
-		v.uids.Set(uidAndPath, struct{}{})
+// indexEntries are new entries of an index.
+type indexEntries []indexEntry
+
+// An indexEntry has the beginning of its text as a number: most entries differ there, and are
+// compared without reading the text, which is elsewhere in memory.
+type indexEntry struct {
+	first uint64
+	text  string
+}
+
+func (e *indexEntries) add(text string) {
+	var first [8]byte
+	copy(first[:], text)
+	*e = append(*e, indexEntry{binary.BigEndian.Uint64(first[:]), text})
+}
+
+// load sorts the entries and adds them to an index.
+func (e indexEntries) load(to *index) {
+	slices.SortFunc(e, func(a, b indexEntry) int {
+		if a.first != b.first {
+			return cmp.Compare(a.first, b.first)
+		}
+		return strings.Compare(a.text, b.text)
+	})
+	for i := range e {
+		to.Load(e[i].text, struct{}{})
 	}
 }
 

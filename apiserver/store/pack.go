@@ -155,11 +155,16 @@ func (s *slabs) string(texts ...string) string {
 // view returns a copy of a view. Its indexes share the strings of the objects.
 func (p *packer) view(old view) view {
 	packed := newView()
+	var uids indexEntries
 	old.objects.Scan(func(_ string, obj *Object) bool {
 		next, uidAndPath := p.object(obj)
-		packed.load(next, uidAndPath)
+		packed.objects.Load(next.path, next)
+		if next.Head.UID != "" {
+			uids.add(uidAndPath)
+		}
 		return true
 	})
+	uids.load(packed.uids)
 	old.owners.Scan(func(entry string, _ struct{}) bool {
 		packed.owners.Load(p.slabs.string(entry), struct{}{})
 		return true
