@@ -61,7 +61,7 @@ build: envtest-program ## build bin/kelson, and bin/kubectl, which is a link to 
 	@{ $(GO) tool buildid $(KELSON) >bin/kelson.id && touch -r $(KELSON) bin/kelson.id; } 2>/dev/null || true
 	$(GO) build $(FAST) -ldflags '$(LDFLAGS)' -o $(KELSON) ./cmd/kelson
 	@[ "$$($(GO) tool buildid $(KELSON))" != "$$(cat bin/kelson.id)" ] || touch -r bin/kelson.id $(KELSON)
-	@ln -sf $(notdir $(KELSON)) bin/kubectl
+	@[ bin/kubectl -ef $(KELSON) ] || ln -sf $(notdir $(KELSON)) bin/kubectl
 
 release: envtest-program ## build bin/kelson as released: compiled with a profile, which saves a twelfth of its CPU time; the first build takes six minutes
 	@mkdir -p bin

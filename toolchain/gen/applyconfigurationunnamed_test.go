@@ -112,12 +112,7 @@ func TestFields(t *testing.T) {
 // names the imports have. Those with metadata have getters that work without it, as upstream's do.
 func TestApplyconfigurationUnnamedStructs(t *testing.T) {
 	require.Long(t, "compiles packages of client-go")
-	ignored := filepath.Join("..", "..", "bin") // ignored by git
-	require.NoError(t, os.MkdirAll(ignored, 0o755))
-	dir, err := os.MkdirTemp(ignored, "applyconfiguration-")
-	require.NoError(t, err)
-	defer os.RemoveAll(dir)
-	base := "kelson.dev/bin/" + filepath.Base(dir)
+	dir, base := newFolder(t)
 	write := func(name, content string) {
 		t.Helper()
 		name = filepath.Join(dir, strings.TrimPrefix(name, base))

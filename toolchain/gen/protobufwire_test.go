@@ -107,11 +107,7 @@ func TestProtobufKubernetesTypes(t *testing.T) {
 	}
 	source := strings.NewReplacer("IMPORTS", imports.String(), "MESSAGES", messages.String()).Replace(program)
 	// The program with Kubernetes' own code is below this module, and the other one is in the copy.
-	ignored := filepath.Join("..", "..", "bin") // ignored by git
-	require.NoError(t, os.MkdirAll(ignored, 0o755))
-	folder, err := os.MkdirTemp(ignored, "protobuf-")
-	require.NoError(t, err)
-	defer os.RemoveAll(folder)
+	folder, _ := newFolder(t)
 	other := filepath.Join(copied, "cmd")
 	// Kubernetes' own code gets no garbled input: the comparison needs only its encoding.
 	for dir, garbled := range map[string]string{folder: "0", other: "200"} {

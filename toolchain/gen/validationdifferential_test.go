@@ -164,15 +164,10 @@ func TestValidationKubernetesTypes(t *testing.T) {
 			theirs[string(m[1])] = "k8s.io/kubernetes/" + filepath.ToSlash(rel)
 		}
 	}
-	// git ignores bin, whose packages are in this module.
-	ignored := filepath.Join("..", "..", "bin")
-	require.NoError(t, os.MkdirAll(ignored, 0o755))
-	folder, err := os.MkdirTemp(ignored, "validation-")
-	require.NoError(t, err)
-	defer os.RemoveAll(folder)
+	folder, base := newFolder(t)
 	output := func(p *loader.Package) (path, name string) {
 		name = strings.ReplaceAll(strings.TrimPrefix(p.Path, "k8s.io/api/"), "/", "")
-		return "kelson.dev/bin/" + filepath.Base(folder) + "/" + name, name
+		return base + "/" + name, name
 	}
 	api := build(t, types)
 	generated := func(p *loader.Package) bool { return theirs[p.Path] != "" }
