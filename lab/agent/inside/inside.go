@@ -70,6 +70,11 @@ func InTest(f func(*testing.T)) {
 	flags, args := flag.CommandLine, os.Args
 	flag.CommandLine = flag.NewFlagSet(args[0], flag.ContinueOnError)
 	os.Args = args[:1]
+	// In a test program, package testing has parsed its flags already and would create the log of
+	// the files that tests read a second time. Then the go command could not keep results of tests.
+	if log := flags.Lookup("test.testlogfile"); log != nil {
+		_ = log.Value.Set("") // a string accepts every text
+	}
 	testing.Main(func(string, string) (bool, error) {
 		return true, nil
 	}, []testing.InternalTest{{Name: "operator", F: func(t *testing.T) {
