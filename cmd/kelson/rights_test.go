@@ -152,9 +152,9 @@ func TestRightsOfTests(t *testing.T) {
 		t.Errorf("explored: %+v", explored)
 	}
 
-	// A copy in the same module, with one verb of a marker removed and one added. The folder of all
-	// examples does not change, so the go command keeps results of tests that read it.
-	copies := "../../examples/bin"
+	// A copy in the same module, with one verb of a marker removed and one added. It is so deep
+	// that no folder changes whose entries other tests read, so the go command keeps their results.
+	copies := "../../examples/bin/copies"
 	require.NoError(t, os.MkdirAll(copies, 0o755))
 	copied, err := os.MkdirTemp(copies, "rights-test-")
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func TestRightsOfTests(t *testing.T) {
 		}
 		// Its packages are internal, so it must import its own.
 		return os.WriteFile(name, bytes.ReplaceAll(source, []byte("examples/simpledeployment/"),
-			[]byte("examples/bin/"+filepath.Base(copied)+"/")), 0o600)
+			[]byte("examples/bin/copies/"+filepath.Base(copied)+"/")), 0o600)
 	})
 	require.NoError(t, err)
 	file := filepath.Join(copied, "internal/controller/simpledeployment_controller.go")
