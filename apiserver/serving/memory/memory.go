@@ -124,9 +124,15 @@ func (c *collector) countRequest() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.stopped {
+		c.sample(readHeap())
 		c.timer = time.AfterFunc(idleAfter, c.checkIdle)
 	}
 }
+
+// sample records what the process has allocated. The collections record it too, but on an idle
+// server they are minutes apart: without a sample of the first request, the first collections in a
+// large list would count its allocations as those of minutes. The caller holds c.mu.
+func (c *collector) sample(h heap) (rate float64) { return c.history.rate(time.Now(), h.allocated) }
 
 // checkIdle runs every idleAfter while there are requests, and once after the last.
 func (c *collector) checkIdle() {
@@ -137,6 +143,7 @@ func (c *collector) checkIdle() {
 	}
 	if now := c.requests.Load(); now != c.seen {
 		c.seen = now
+		c.sample(readHeap())
 		c.timer.Reset(idleAfter)
 		return
 	}
@@ -166,8 +173,7 @@ func (c *collector) pace() {
 		return
 	}
 	h := readHeap()
-	rate := c.history.rate(time.Now(), h.allocated)
-	percent := int(min(1000, 100*growth(h.live, rate)/max(h.live, 1<<20)))
+	percent := int(min(1000, 100*growth(h.live, c.sample(h))/max(h.live, 1<<20)))
 	// Setting it stops all goroutines for a moment.
 	if change := percent - c.percent; c.percent == 0 || change < -c.percent/8 || change > c.percent/8 {
 		c.percent = percent
@@ -175,7 +181,7 @@ func (c *collector) pace() {
 	}
 }
 
-// history has how many bytes the process had allocated at earlier collections.
+// history has how many bytes the process had allocated at earlier times.
 type history struct{ samples []sample } // the first is at least rateOver old, if there is one
 
 type sample struct {
@@ -183,10 +189,12 @@ type sample struct {
 	allocated uint64
 }
 
-// rate adds a sample. It returns the bytes allocated per second since the newest sample that is at
-// least rateOver old, or since the oldest one; infinity for the first sample.
+// rate adds a sample. It returns the bytes allocated per second during the last rateOver, for which
+// it assumes a constant rate between two samples, or since the oldest sample if that is newer;
+// infinity for the first sample.
 func (h *history) rate(now time.Time, allocated uint64) float64 {
-	for len(h.samples) > 1 && now.Sub(h.samples[1].at) >= rateOver {
+	from := now.Add(-rateOver)
+	for len(h.samples) > 1 && !h.samples[1].at.After(from) {
 		h.samples = append(h.samples[:0], h.samples[1:]...)
 	}
 	if n := len(h.samples); n > 1 && now.Sub(h.samples[n-2].at) < minSample {
@@ -197,7 +205,15 @@ func (h *history) rate(now time.Time, allocated uint64) float64 {
 	if len(h.samples) == 1 || !now.After(first.at) {
 		return math.Inf(1) // the process has just started
 	}
-	return float64(allocated-first.allocated) / now.Sub(first.at).Seconds()
+	before := float64(first.allocated)
+	if first.at.After(from) {
+		from = first.at
+	} else {
+		next := h.samples[1]
+		part := from.Sub(first.at).Seconds() / next.at.Sub(first.at).Seconds()
+		before += part * float64(next.allocated-first.allocated)
+	}
+	return (float64(allocated) - before) / now.Sub(from).Seconds()
 }
 
 // growth returns how many bytes may be allocated until the next collection of a heap with live

@@ -139,8 +139,11 @@ func TestRate(t *testing.T) {
 	if rate := after(time.Hour, 100); rate > 1 {
 		t.Errorf("after an hour without a collection: %.0f", rate)
 	}
+	if rate := after(time.Hour+9*time.Second, 9_000); rate < 850 || rate > 950 {
+		t.Errorf("9,000 in nine seconds after an hour: %.0f", rate)
+	}
 	for range 1000 {
-		after(time.Hour, 1)
+		after(time.Hour+9*time.Second, 1)
 	}
 	if len(h.samples) > int(rateOver/minSample)+2 {
 		t.Errorf("%d samples", len(h.samples))
