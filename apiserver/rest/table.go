@@ -29,9 +29,10 @@ type tableForm struct {
 	convert upstream.TableConvertor
 	opts    *metav1.TableOptions
 	format  wire.Format
-	object  form // form of the rows' objects; zero: rows have no objects
-	headed  bool // the column definitions were sent
-	single  bool // the table shows one object that the request names; see form.current
+	object  form   // form of the rows' objects; zero: rows have no objects
+	before  []byte // JSON before the metadata of these objects, if they have only metadata
+	headed  bool   // the column definitions were sent
+	single  bool   // the table shows one object that the request names; see form.current
 }
 
 // tableForm reads the options of a table from the query.
@@ -61,6 +62,7 @@ func (out *output) tableForm(f wire.Format) (*tableForm, error) {
 	case metav1.IncludeMetadata, "":
 		t.object = form{res: out.on.res, version: out.on.version, media: resource.MediaJSON,
 			as: f.As.GroupVersion().WithKind("PartialObjectMetadata")}
+		t.before = []byte(wire.MetadataBefore(t.object.as))
 	}
 	return t, nil
 }
@@ -83,9 +85,15 @@ func (out *output) respondTable(code int, f wire.Format, list metav1.ListMeta, o
 	return nil
 }
 
-// encodeTable returns the JSON of a table whose rows have no objects. objects has the JSON of their
-// objects, or nil for a row without one. It is not copied, because it is most of a table.
-func encodeTable(table *metav1.Table, objects [][]byte) ([][]byte, error) {
+// A rowObject is the JSON of the object in a row, in three parts; most objects have only the middle
+// one. A row without an object has none.
+type rowObject struct{ before, middle, after []byte }
+
+var metadataAfter = []byte(wire.MetadataAfter)
+
+// encodeTable returns the JSON of a table whose rows have no objects, with these objects. They are
+// not copied, because they are most of a table.
+func encodeTable(table *metav1.Table, objects []rowObject) ([][]byte, error) {
 	if len(table.Rows) == 0 {
 		data, err := json.Marshal(table)
 		return [][]byte{data}, err
@@ -98,7 +106,7 @@ func encodeTable(table *metav1.Table, objects [][]byte) ([][]byte, error) {
 		return nil, err
 	}
 	noObject := []byte("null")
-	parts := make([][]byte, 0, 2*len(objects)+2)
+	parts := make([][]byte, 0, 4*len(objects)+2)
 	parts = append(parts, bytes.TrimSuffix(head, []byte("]}")))
 	between := ""
 	for i, object := range objects {
@@ -106,10 +114,15 @@ func encodeTable(table *metav1.Table, objects [][]byte) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if object == nil {
-			object = noObject
+		if object.middle == nil {
+			object.middle = noObject
 		}
-		parts = append(parts, append([]byte(between), bytes.TrimSuffix(row, []byte("null}"))...), object)
+		parts = append(parts, append([]byte(between), bytes.TrimSuffix(row, []byte("null}"))...))
+		if object.before != nil {
+			parts = append(parts, object.before, object.middle, object.after)
+		} else {
+			parts = append(parts, object.middle)
+		}
 		between = "},"
 	}
 	return append(parts, []byte("}]}")), nil
@@ -119,9 +132,9 @@ func encodeTable(table *metav1.Table, objects [][]byte) ([][]byte, error) {
 var plainTable = reflect.TypeOf(upstream.NewDefaultTableConvertor(schema.GroupResource{}))
 
 // table returns a table with a row for each object, and the objects in the rows for encodeTable.
-func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav1.Table, [][]byte, error) {
+func (t *tableForm) table(list metav1.ListMeta, objects []*store.Object) (*metav1.Table, []rowObject, error) {
 	table := &metav1.Table{ListMeta: list, Rows: make([]metav1.TableRow, 0, len(objects))}
-	shown := make([][]byte, 0, len(objects))
+	shown := make([]rowObject, 0, len(objects))
 	lean, ok := t.convert.(resource.LeanTable)
 	isLean := ok && lean.IgnoresManagedFields()
 	table.SetGroupVersionKind(t.format.As)
@@ -189,15 +202,19 @@ func (t *tableForm) head() ([]metav1.TableColumnDefinition, error) {
 	return part.ColumnDefinitions, nil
 }
 
-// rowObject returns the JSON of the object in a row, or nil.
-func (t *tableForm) rowObject(obj *store.Object) ([]byte, error) {
+// rowObject returns the object in a row. Stored metadata are not copied.
+func (t *tableForm) rowObject(obj *store.Object) (rowObject, error) {
 	switch {
 	case t.object.res == nil:
-		return nil, nil
+		return rowObject{}, nil
+	case t.object.storedMetadata(obj):
+		return rowObject{t.before, obj.Metadata(), metadataAfter}, nil
 	case t.single:
-		return t.object.current(obj)
+		json, err := t.object.current(obj)
+		return rowObject{middle: json}, err
 	}
-	return t.object.bare(obj)
+	json, err := t.object.bare(obj)
+	return rowObject{middle: json}, err
 }
 
 // frame returns the frame of an event as a table of one row. Only the first table of a watch has

@@ -113,19 +113,20 @@ func jsonListHead(gvk schema.GroupVersionKind, meta any) ([]byte, error) {
 	return append(head[:len(head)-1], `,"items":`...), nil
 }
 
-// metadataBefore returns the JSON before the metadata of an object that has nothing else, and
-// metadataAfter is the JSON after it.
-func metadataBefore(gvk schema.GroupVersionKind) string {
+// MetadataBefore returns the JSON before the metadata of an object of kind gvk that has nothing
+// else, and MetadataAfter is the JSON after it.
+func MetadataBefore(gvk schema.GroupVersionKind) string {
 	return `{"kind":"` + gvk.Kind + `","apiVersion":"` + gvk.GroupVersion().String() + `","metadata":`
 }
 
-const metadataAfter = "}"
+// MetadataAfter is described at [MetadataBefore].
+const MetadataAfter = "}"
 
 // OnlyMetadata returns the JSON of an object of kind gvk that has only these metadata.
 func OnlyMetadata(gvk schema.GroupVersionKind, metadata []byte) []byte {
-	before := metadataBefore(gvk)
-	out := make([]byte, 0, len(before)+len(metadata)+len(metadataAfter))
-	return append(append(append(out, before...), metadata...), metadataAfter...)
+	before := MetadataBefore(gvk)
+	out := make([]byte, 0, len(before)+len(metadata)+len(MetadataAfter))
+	return append(append(append(out, before...), metadata...), MetadataAfter...)
 }
 
 // metadataList returns a list of objects that have only these metadata, without copying them.
@@ -139,8 +140,8 @@ func metadataList(gvk schema.GroupVersionKind, meta metav1.ListMeta, metadata []
 	}
 	item := gvk
 	item.Kind = strings.TrimSuffix(gvk.Kind, "List")
-	before := metadataBefore(item)
-	next := []byte(metadataAfter + "," + before)
+	before := MetadataBefore(item)
+	next := []byte(MetadataAfter + "," + before)
 	parts := append(make([][]byte, 0, 2*len(metadata)+2), append(append(head, "["...), before...))
 	for i, m := range metadata {
 		if i > 0 {
@@ -148,7 +149,7 @@ func metadataList(gvk schema.GroupVersionKind, meta metav1.ListMeta, metadata []
 		}
 		parts = append(parts, m)
 	}
-	return append(parts, []byte(metadataAfter+"]}\n")), nil
+	return append(parts, []byte(MetadataAfter+"]}\n")), nil
 }
 
 // jsonList returns a list of JSON items. The parameter without is the beginning of items: an
