@@ -3,7 +3,6 @@ package history
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -66,10 +65,7 @@ func stateOf(name string) (string, error) {
 	if !info.IsDir() {
 		return fmt.Sprint(info.Size(), info.ModTime().UnixNano()), nil
 	}
-	if inner := filepath.Join(name, history.Folder); isFolder(inner) {
-		name = inner
-	}
-	entries, err := os.ReadDir(name)
+	entries, err := os.ReadDir(history.FolderOf(name))
 	if err != nil {
 		return "", err
 	}
@@ -80,9 +76,4 @@ func stateOf(name string) (string, error) {
 		}
 	}
 	return b.String(), nil
-}
-
-func isFolder(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.IsDir()
 }

@@ -9,6 +9,12 @@ import (
 	"time"
 )
 
+// Within reports whether a path, in the form of Change.Path, is a field or below it.
+func Within(path, field string) bool {
+	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(field, "."))
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
 // Field is a field of an object with the version in which it got its value.
 type Field struct {
 	// Path has the form of Change.Path. Only values without parts are fields: scalars, empty maps

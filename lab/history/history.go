@@ -84,10 +84,18 @@ func Open(name string) (*History, error) {
 
 func newHistory() *History { return &History{numbers: map[Key]int{}} }
 
-func (h *History) openFolder(dir string) error {
-	if inner := filepath.Join(dir, Folder); isFolder(inner) {
-		dir = inner
+// FolderOf returns the folder with the files of a history: dir, or the one in the data directory
+// dir.
+func FolderOf(dir string) string {
+	inner := filepath.Join(dir, Folder)
+	if info, err := os.Stat(inner); err == nil && info.IsDir() {
+		return inner
 	}
+	return dir
+}
+
+func (h *History) openFolder(dir string) error {
+	dir = FolderOf(dir)
 	for range 10 {
 		names, err := segments(dir)
 		if err != nil {
@@ -112,11 +120,6 @@ func (h *History) openFolder(dir string) error {
 		}
 	}
 	return fmt.Errorf("read %s: its files are removed faster than they can be read", dir)
-}
-
-func isFolder(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.IsDir()
 }
 
 func (h *History) open(name string) error {

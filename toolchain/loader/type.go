@@ -40,6 +40,14 @@ type Named struct {
 // Pointer is *Elem.
 type Pointer struct{ Elem Type }
 
+// Deref returns the type that a pointer points to, and other types as they are.
+func Deref(t Type) Type {
+	if p, ok := t.(*Pointer); ok {
+		return p.Elem
+	}
+	return t
+}
+
 // Slice is []Elem.
 type Slice struct{ Elem Type }
 

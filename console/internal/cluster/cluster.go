@@ -29,9 +29,8 @@ import (
 
 // Media types that clients of the API request.
 const (
-	JSON     = "application/json"
-	Table    = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-	Metadata = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
+	JSON  = "application/json"
+	Table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 )
 
 // Cluster is a connection to an API server. It is safe for concurrent use.

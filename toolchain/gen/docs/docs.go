@@ -174,7 +174,7 @@ func (w *writer) fields(t *model.Type) {
 			continue
 		}
 		if f.Embedded && name == "" {
-			n, ok := deref(f.Type()).(*loader.Named)
+			n, ok := loader.Deref(f.Type()).(*loader.Named)
 			if ok && n.Decl.Name != "TypeMeta" {
 				w.fields(w.api.Type(n.Decl))
 			}
@@ -192,13 +192,6 @@ func (w *writer) fields(t *model.Type) {
 		}
 		w.linef("| %s | %s | %s | %s |", code(name), w.typeOf(f.Type()), need, about)
 	}
-}
-
-func deref(t loader.Type) loader.Type {
-	if p, ok := t.(*loader.Pointer); ok {
-		return p.Elem
-	}
-	return t
 }
 
 // typeOf returns a type as users write it, with a link to its section.

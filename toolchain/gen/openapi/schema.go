@@ -72,7 +72,7 @@ func (w *writer) members(n *loader.Named) string {
 		tag, tagged := f.Tag.Lookup("json")
 		name, opts, _ := strings.Cut(tag, ",")
 		if f.Embedded && tagged && name == "" {
-			if inner, ok := deref(f.Type()).(*loader.Named); ok {
+			if inner, ok := loader.Deref(f.Type()).(*loader.Named); ok {
 				b.WriteString(w.members(inner))
 			}
 			continue
@@ -98,16 +98,9 @@ func (w *writer) members(n *loader.Named) string {
 	return b.String()
 }
 
-func deref(t loader.Type) loader.Type {
-	if p, ok := t.(*loader.Pointer); ok {
-		return p.Elem
-	}
-	return t
-}
-
 // value returns the members of the schema of a type.
 func (w *writer) value(f *model.Field, t loader.Type) string {
-	t = deref(t)
+	t = loader.Deref(t)
 	if n, ok := t.(*loader.Named); ok {
 		if typ, format := common.OpenAPITypeFormat(n.String()); typ != "" { // such as time.Time
 			return fmt.Sprintf("Type: []string{%q},\nFormat: %q,\n", typ, format)
@@ -305,7 +298,7 @@ type enum []enumValue
 type enumValue struct{ value, comment string }
 
 func (w *writer) enum(t loader.Type) enum {
-	n, ok := deref(t).(*loader.Named)
+	n, ok := loader.Deref(t).(*loader.Named)
 	if !ok || !w.API.Type(n.Decl).Markers.Has("enum") {
 		return nil
 	}

@@ -28,7 +28,7 @@ func (g *generator) unions(n *loader.Named, within ...*loader.Decl) []union {
 		tag, tagged := f.Tag.Lookup("json")
 		name, _, _ := strings.Cut(tag, ",")
 		if f.Embedded && tagged && name == "" {
-			if inner, ok := deref(f.Type()).(*loader.Named); ok {
+			if inner, ok := loader.Deref(f.Type()).(*loader.Named); ok {
 				embedded = append(embedded, g.unions(inner, append(within, n.Decl)...)...)
 			}
 			continue

@@ -10,9 +10,8 @@ import (
 )
 
 const (
-	libraryModule    = "kelson.dev/operator"
-	reconcilePath    = libraryModule + "/reconcile"
-	unstructuredPath = "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	libraryModule = "kelson.dev/operator"
+	reconcilePath = libraryModule + "/reconcile"
 
 	// finalizerVerb is the verb with which reconcile.For adds and removes a finalizer: it patches
 	// the object itself, not a subresource.

@@ -69,7 +69,7 @@ func Generate(api *model.API, pkg *model.Package, header string) ([]byte, error)
 // mergeOf returns how a field merges, or nil if no marker sets this.
 func mergeOf(api *model.API, f *model.Field) ([]string, error) {
 	markers := slices.Clone(f.Markers)
-	if n, ok := unpointed(f.Type()).(*loader.Named); ok {
+	if n, ok := loader.Deref(f.Type()).(*loader.Named); ok {
 		markers = append(markers, api.Type(n.Decl).Markers...)
 	}
 	var strategy *marker.Marker
@@ -108,13 +108,6 @@ func mergeOf(api *model.API, f *model.Field) ([]string, error) {
 		return invalid("+listMapKey needs +%s=map", strategy.Name)
 	}
 	return append([]string{strategy.Text()}, keys...), nil
-}
-
-func unpointed(t loader.Type) loader.Type {
-	if p, ok := t.(*loader.Pointer); ok {
-		return p.Elem
-	}
-	return t
 }
 
 // write writes the methods of a type that it does not have.

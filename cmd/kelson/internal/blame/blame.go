@@ -17,6 +17,7 @@ import (
 	"kelson.dev/cmd/kelson/internal/kubeconfig"
 	"kelson.dev/cmd/kelson/internal/lookup"
 	"kelson.dev/cmd/kelson/internal/output"
+	"kelson.dev/lab/history"
 )
 
 // Command returns kelson blame.
@@ -60,7 +61,7 @@ earlier values.`,
 			if err != nil {
 				return err
 			}
-			fields = slices.DeleteFunc(fields, func(f Field) bool { return !below(f.Path, field) })
+			fields = slices.DeleteFunc(fields, func(f Field) bool { return !history.Within(f.Path, field) })
 			if len(fields) == 0 {
 				return fmt.Errorf("no manager of %s set a field %s: kelson blame %[1]s shows how the fields are named",
 					args[0], field)
@@ -92,12 +93,6 @@ func get(flags *genericclioptions.ConfigFlags, name string) (*unstructured.Unstr
 		return nil, err
 	}
 	return lookup.Object(flags, namespace, kind, object)
-}
-
-// below reports whether a path is a field or below it.
-func below(path, field string) bool {
-	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(field, "."))
-	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 func print(out io.Writer, fields []Field) error {

@@ -125,7 +125,7 @@ func (o *blameOptions) run(ctx context.Context, h *history.History, object, fiel
 			return err
 		}
 		exists = exists || ok
-		fields = slices.DeleteFunc(fields, func(f history.Field) bool { return !within(f.Path, field) })
+		fields = slices.DeleteFunc(fields, func(f history.Field) bool { return !history.Within(f.Path, field) })
 		if len(fields) > 0 {
 			all = append(all, o.group(h, traces, key, fields))
 		}
@@ -145,12 +145,6 @@ func (o *blameOptions) run(ctx context.Context, h *history.History, object, fiel
 		one.write(out)
 	}
 	return nil
-}
-
-// within reports whether a path is a field or below it.
-func within(path, field string) bool {
-	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(field, "."))
-	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // group groups the fields of an object by version.
