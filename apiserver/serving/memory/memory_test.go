@@ -110,6 +110,7 @@ func TestGrowth(t *testing.T) {
 		{60 * mb, 20 * mb, 16 * mb, 20 * mb},     // in between
 		{200 * mb, 20 * mb, 30 * mb, 35 * mb},
 		{1000 * mb, 3 * mb, 125 * mb, 125 * mb},
+		{1000 * mb, 300 * mb, 589 * mb, 590 * mb}, // load, a huge heap
 		{0, 0, 16 * mb, 16 * mb},
 	} {
 		if got := growth(c.live, c.rate); got < c.least || got > c.most {
