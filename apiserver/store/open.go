@@ -71,7 +71,7 @@ type driver interface {
 	// failed implements Store.Failed.
 	failed() error
 	// pack implements Store.Pack.
-	pack() (again time.Duration)
+	pack() (packed bool, again time.Duration)
 	// stats sets the fields of Stats that only the driver can determine.
 	stats(*Stats)
 	// stop refuses new writes and returns when the goroutine has ended. Queued writes are processed

@@ -27,29 +27,29 @@ const (
 // Pack is for a store that has become idle: packed objects keep each other's memory alive, so a
 // store whose objects all change needs twice its memory until it is packed again. Pack does nothing
 // if little has changed since the last call, if the store is very large, or if it is over a
-// [Shared]. If old snapshots are pinned, it does nothing and returns the time after which their
-// pins end. It drops the results of Memo.
-func (s *Store) Pack() (again time.Duration) { return s.driver.pack() }
+// [Shared]; then packed is false. If old snapshots are pinned, it does nothing and returns the time
+// after which their pins end. It drops the results of Memo.
+func (s *Store) Pack() (packed bool, again time.Duration) { return s.driver.pack() }
 
-func (c *committer) pack() (again time.Duration) {
-	r := &request{done: make(chan struct{}), task: func() { again = c.repack() }}
+func (c *committer) pack() (packed bool, again time.Duration) {
+	r := &request{done: make(chan struct{}), task: func() { packed, again = c.repack() }}
 	if c.queue.put(r) == nil {
 		<-r.done
 	}
-	return again
+	return packed, again
 }
 
-func (f *follower) pack() time.Duration { return 0 }
+func (f *follower) pack() (packed bool, again time.Duration) { return false, 0 }
 
 // repack runs in the committer's goroutine, so no write changes the state or the log meanwhile.
-func (c *committer) repack() (again time.Duration) {
+func (c *committer) repack() (packed bool, again time.Duration) {
 	size, pinned := c.store.packable()
 	size += c.view.objects.Len()
 	if c.failure != nil || size > maxPacked || c.revision-c.packed < uint64(size/8) {
-		return 0
+		return false, 0
 	}
 	if pinned > 0 {
-		return pinned
+		return false, pinned
 	}
 	c.packed = c.revision
 	p := packer{budget: c.store.budget, objects: make(map[*Object]*Object, size), events: map[*Event]*Event{}}
@@ -64,7 +64,7 @@ func (c *committer) repack() (again time.Duration) {
 	}
 	s.current.Store(c.freeze(s.config))
 	s.budget.resize(c.view.bytes)
-	return 0
+	return true, 0
 }
 
 // packable returns the number of events in the watch log, and the time after which the pins of old

@@ -66,7 +66,7 @@ const (
 type collector struct {
 	requests atomic.Int64
 	armed    atomic.Bool
-	pack     func() (again time.Duration) // see Manage
+	pack     func() (packed bool, again time.Duration) // see Manage
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -76,7 +76,7 @@ type collector struct {
 	stopped bool
 }
 
-func newCollector(pack func() time.Duration) *collector {
+func newCollector(pack func() (packed bool, again time.Duration)) *collector {
 	c := &collector{pack: pack}
 	c.follow()
 	return c
@@ -114,8 +114,9 @@ func (c *collector) count(h http.Handler) http.Handler {
 //
 // pack moves long-lived objects closer together, or is nil. Manage calls it before it returns
 // memory if pages in use have many unused bytes. If pack cannot do that yet, it returns the time
-// after which Manage calls it again, if the server is still idle.
-func Manage(h http.Handler, pack func() (again time.Duration)) (counted http.Handler, stop func()) {
+// after which Manage calls it again, if the server is still idle. If packed is false, nothing has
+// become free, and no further garbage collection runs.
+func Manage(h http.Handler, pack func() (packed bool, again time.Duration)) (counted http.Handler, stop func()) {
 	c := newCollector(pack)
 	return c.count(h), c.stop
 }
@@ -155,8 +156,10 @@ func (c *collector) checkIdle() {
 	if h := readHeap(); h.unused() > max(minUnused, h.live/8) {
 		debug.FreeOSMemory()
 		if h = readHeap(); c.pack != nil && h.holes > max(minUnused, h.live/8) {
-			again = c.pack()
-			debug.FreeOSMemory()
+			packed := false
+			if packed, again = c.pack(); packed {
+				debug.FreeOSMemory()
+			}
 		}
 	}
 	footprint.Release(maxProgramBytes)

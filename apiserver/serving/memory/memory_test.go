@@ -15,7 +15,7 @@ import (
 func TestCollectorPacks(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	packed := 0
-	c := newCollector(func() time.Duration { packed++; return 0 })
+	c := newCollector(func() (bool, time.Duration) { packed++; return true, 0 })
 	defer c.stop()
 	c.checkIdle()
 	if packed > 0 {
@@ -157,11 +157,11 @@ func TestCollectorPacksLater(t *testing.T) {
 	kept := withHoles()
 	synctest.Test(t, func(t *testing.T) {
 		packed := 0
-		c := newCollector(func() time.Duration {
+		c := newCollector(func() (bool, time.Duration) {
 			if packed++; packed == 1 {
-				return 5 * time.Minute
+				return false, 5 * time.Minute
 			}
-			return 0
+			return true, 0
 		})
 		defer c.stop()
 		h := c.count(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
