@@ -70,15 +70,20 @@ func InTest(f func(*testing.T)) {
 	flags, args := flag.CommandLine, os.Args
 	flag.CommandLine = flag.NewFlagSet(args[0], flag.ContinueOnError)
 	os.Args = args[:1]
-	// In a test program, package testing has parsed its flags already and would create the log of
-	// the files that tests read a second time. Then the go command could not keep results of tests.
+	// In a test program, package testing has parsed its flags already, and would create the log of
+	// the files that tests read a second time while f begins. At the end it completes the log.
+	// Without either, the go command could not keep results of tests.
+	restore := func() {}
 	if log := flags.Lookup("test.testlogfile"); log != nil {
-		_ = log.Value.Set("") // a string accepts every text
+		name := log.Value.String()
+		restore = func() { _ = log.Value.Set(name) } // a string accepts every text
+		_ = log.Value.Set("")
 	}
 	testing.Main(func(string, string) (bool, error) {
 		return true, nil
 	}, []testing.InternalTest{{Name: "operator", F: func(t *testing.T) {
 		flag.CommandLine, os.Args = flags, args
+		restore()
 		f(t)
 	}}}, nil, nil)
 }
