@@ -183,7 +183,7 @@ type writer struct {
 
 // fromMeta reports whether a type is metav1.TypeMeta, metav1.ObjectMeta or metav1.ListMeta.
 func fromMeta(t loader.Type) bool {
-	n, ok := element(t).(*loader.Named)
+	n, ok := loader.Deref(t).(*loader.Named)
 	return ok && n.Decl.Pkg.Path == metaPath
 }
 
@@ -202,7 +202,7 @@ func (w *writer) function(field string) string {
 func (w *writer) field(m member) {
 	comment(w.f, "", m.doc)
 	if m.embedded {
-		if ac := w.configuration(w.f, element(m.typ)); ac != "" {
+		if ac := w.configuration(w.f, loader.Deref(m.typ)); ac != "" {
 			if m.json != "" { // metadata
 				w.f.Printf("*%s `json:\"%s,omitempty\"`", ac, m.json)
 			} else {
@@ -214,13 +214,6 @@ func (w *writer) field(m member) {
 		return
 	}
 	w.f.Printf("%s %s `json:\"%s,omitempty\"`", m.name, w.optional(m.typ), m.json)
-}
-
-func element(t loader.Type) loader.Type {
-	if p, ok := t.(*loader.Pointer); ok {
-		return p.Elem
-	}
-	return t
 }
 
 // optional returns a type that can be nil.
@@ -273,9 +266,9 @@ func (w *writer) plain(t loader.Type) string {
 func (w *writer) plainElement(n *loader.Named) bool {
 	switch u := n.Underlying().(type) {
 	case *loader.Slice:
-		return w.configuration(w.f, element(u.Elem)) != ""
+		return w.configuration(w.f, loader.Deref(u.Elem)) != ""
 	case *loader.Map:
-		return w.configuration(w.f, element(u.Elem)) != ""
+		return w.configuration(w.f, loader.Deref(u.Elem)) != ""
 	}
 	return false
 }
@@ -285,7 +278,7 @@ func (w *writer) plainElement(n *loader.Named) bool {
 // initializes it.
 func (w *writer) with(m member, at, ensure string) {
 	if m.embedded {
-		n, ok := element(m.typ).(*loader.Named)
+		n, ok := loader.Deref(m.typ).(*loader.Named)
 		if !ok {
 			return
 		}
@@ -310,10 +303,7 @@ func (w *writer) with(m member, at, ensure string) {
 	}
 	vars := source.Vars{"AC": w.ac, "Field": m.name, "With": "With" + w.function(m.name), "at": at + "." + m.name,
 		"ensure": ensure}
-	t := m.typ
-	if p, ok := t.(*loader.Pointer); ok {
-		t = p.Elem
-	}
+	t := loader.Deref(m.typ)
 	switch u := t.Underlying().(type) {
 	case *loader.Map:
 		if w.configuration(w.f, t) != "" {
@@ -334,7 +324,7 @@ func (b *$AC) $With(entries map[$K]$V) *$AC {
 		return
 	case *loader.Slice:
 		vars["V"], vars["star"] = w.plain(u.Elem), ""
-		if w.configuration(w.f, element(u.Elem)) != "" {
+		if w.configuration(w.f, loader.Deref(u.Elem)) != "" {
 			w.f.Expand(`// $With appends values to $Field and returns the receiver.
 func (b *$AC) $With(values ...*$V) *$AC {
 	${ensure}for i := range values {

@@ -38,10 +38,7 @@ func (f *File) structType(t *loader.Struct) (string, error) {
 
 // embeddedAs returns the name that a struct's field has if it embeds the type.
 func embeddedAs(t loader.Type) string {
-	if p, ok := t.(*loader.Pointer); ok {
-		t = p.Elem
-	}
-	switch t := t.(type) {
+	switch t := loader.Deref(t).(type) {
 	case *loader.Named:
 		return t.Decl.Name
 	case *loader.Basic:

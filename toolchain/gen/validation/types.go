@@ -64,10 +64,7 @@ func structOf(t loader.Type) *loader.Struct {
 
 // named returns the declared type of a value or of a pointer's target, or nil.
 func named(t loader.Type) *loader.Named {
-	if p, ok := t.(*loader.Pointer); ok {
-		t = p.Elem
-	}
-	n, _ := t.(*loader.Named)
+	n, _ := loader.Deref(t).(*loader.Named)
 	return n
 }
 
