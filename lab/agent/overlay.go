@@ -82,9 +82,10 @@ func (p Program) build(ctx context.Context, cache, binary string, locking bool) 
 	if err != nil {
 		return err
 	}
-	// The linker otherwise refuses the reference of package inside to a variable of package net.
+	// Without checklinkname=0, the linker refuses the reference of package inside to a variable of
+	// package net. With -w, it takes a third less time: debuggers are of no use in virtual time.
 	args := append([]string{"build", "-v", "-tags=" + strings.TrimPrefix(p.Tags+","+tag, ","),
-		"-ldflags=-checklinkname=0", "-o", binary}, flags...)
+		"-ldflags=-w -checklinkname=0", "-o", binary}, flags...)
 	_, err = p.run(ctx, env, append(args, ".")...)
 	return err
 }

@@ -114,7 +114,7 @@ func (p *Project) MainImports(path string) bool {
 // Build builds the program to the file binary. The error contains the output of the compiler.
 func (p *Project) Build(ctx context.Context, binary string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-tags="+p.Tags, "-o", binary, ".")
-	cmd.Dir, cmd.Env = p.Main, compiler.Environ()
+	cmd.Dir, cmd.Env = p.Main, compiler.WithoutDebugInfo(ctx, p.Main)
 	output, err := cmd.CombinedOutput()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):

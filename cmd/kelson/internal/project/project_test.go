@@ -1,8 +1,11 @@
 package project
 
 import (
+	"debug/buildinfo"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +60,31 @@ func TestBuildWithoutGo(t *testing.T) {
 	if err := p.Build(t.Context(), filepath.Join(dir, "program")); err == nil ||
 		!strings.HasSuffix(err.Error(), ": install Go, https://go.dev/dl") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Programs have no data for debuggers, unless GOFLAGS of the user has flags for the linker. Other
+// flags of the user remain.
+func TestBuildWithoutDebugInfo(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "go.mod", "module example.com/p\n")
+	write(t, dir, "main.go", "package main\n\nfunc main() {}\n")
+	p, err := Open(dir)
+	require.NoError(t, err)
+	t.Setenv("GOWORK", "off")
+	for goflags, want := range map[string]debug.BuildSetting{
+		"":                             {Key: "-ldflags", Value: "-w"},
+		"-trimpath":                    {Key: "-trimpath", Value: "true"},
+		"-ldflags=-X=main.variant=set": {Key: "-ldflags", Value: "-X=main.variant=set"},
+	} {
+		t.Setenv("GOFLAGS", goflags)
+		binary := filepath.Join(dir, "program")
+		require.NoError(t, p.Build(t.Context(), binary))
+		info, err := buildinfo.ReadFile(binary)
+		require.NoError(t, err)
+		if !slices.Contains(info.Settings, want) {
+			t.Errorf("GOFLAGS=%s: %v", goflags, info.Settings)
+		}
 	}
 }
 
