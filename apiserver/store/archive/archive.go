@@ -130,13 +130,18 @@ func number(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }
 // callback may keep the Data. If the stream is not what Write wrote, Read fails with ErrDamaged or
 // ErrForeign, possibly after calls of each.
 func Read(r io.Reader, each func(store.Record) error) (revision uint64, err error) {
-	return read(r, each, nil)
+	return read(buffer(r), each, nil)
 }
 
-// read implements Read and ReadWithout, for which visit is set and replaces each.
-func read(r io.Reader, each func(store.Record) error,
+// ReadBytes is like Read for a stream that is in memory. The records share the bytes: nothing may
+// change them while a record is in use.
+func ReadBytes(stream []byte, each func(store.Record) error) (revision uint64, err error) {
+	return read(&memory{stream}, each, nil)
+}
+
+// read implements Read, ReadBytes and ReadWithout, for which visit is set and replaces each.
+func read(in source, each func(store.Record) error,
 	visit func(store.Record, uint64, io.Reader) error) (revision uint64, err error) {
-	in := bufio.NewReaderSize(r, 16<<10) // blocks are larger, and bypass it
 	header := make([]byte, len(headerTag)+16)
 	if _, err := io.ReadFull(in, header); err != nil || string(header[:len(headerTag)]) != headerTag {
 		return 0, readError(err, ErrForeign)
@@ -190,16 +195,16 @@ func read(r io.Reader, each func(store.Record) error,
 			}
 		}
 	}
-	if _, err := in.ReadByte(); err != io.EOF {
+	if _, err := in.Read(make([]byte, 1)); err != io.EOF {
 		return 0, fmt.Errorf("%w: unexpected data after the trailer", ErrDamaged)
 	}
 	return revision, nil
 }
 
-// readBlock returns the records of a block, in new memory, which they share. It returns false for
-// the trailer, which must contain count. If stream is not nil, readBlock calls it for the records
-// and returns an empty block.
-func readBlock(in *bufio.Reader, count uint64,
+// readBlock returns the records of a block, which share its memory. It returns false for the
+// trailer, which must contain count. If stream is not nil, readBlock calls it for the records and
+// returns an empty block.
+func readBlock(in source, count uint64,
 	stream func(store.Record, uint64, io.Reader) error) (block []byte, more bool, streamed uint64, err error) {
 	var tag [4]byte
 	if _, err := io.ReadFull(in, tag[:]); err != nil {
@@ -231,14 +236,54 @@ func readBlock(in *bufio.Reader, count uint64,
 	if length > MaxBlock {
 		return nil, false, 0, nameLargest(in, head[:], count)
 	}
-	block = make([]byte, length)
-	if _, err := io.ReadFull(in, block); err != nil {
+	if block, err = in.take(int(length)); err != nil {
 		return nil, false, 0, readError(err, ErrDamaged)
 	}
 	if Sum(head[:4], block) != binary.LittleEndian.Uint32(head[4:]) {
 		return nil, false, 0, fmt.Errorf("%w: wrong checksum of the block after %d records", ErrDamaged, count)
 	}
 	return block, true, 0, nil
+}
+
+// source is the input of read.
+type source interface {
+	io.Reader
+	// take returns the next n bytes, which nothing changes later.
+	take(n int) ([]byte, error)
+}
+
+// buffered is the source of Read.
+type buffered struct{ *bufio.Reader }
+
+func buffer(r io.Reader) buffered {
+	return buffered{bufio.NewReaderSize(r, 16<<10)} // blocks are larger, and bypass it
+}
+
+func (b buffered) take(n int) ([]byte, error) {
+	taken := make([]byte, n)
+	_, err := io.ReadFull(b, taken)
+	return taken, err
+}
+
+// memory is the source of ReadBytes: the rest of the stream.
+type memory struct{ rest []byte }
+
+func (m *memory) Read(p []byte) (int, error) {
+	if len(m.rest) == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, m.rest)
+	m.rest = m.rest[n:]
+	return n, nil
+}
+
+func (m *memory) take(n int) ([]byte, error) {
+	if n > len(m.rest) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	taken := m.rest[:n:n]
+	m.rest = m.rest[n:]
+	return taken, nil
 }
 
 // readError returns the error of a read: short if the stream ended early, or else err.

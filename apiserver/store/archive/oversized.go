@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"bufio"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -35,7 +34,7 @@ func (e *RecordError) Unwrap() error { return e.Err }
 // their data. It accepts a block of any size if all its other records are of a usual size.
 func ReadWithout(r io.Reader, key store.Key, removed func(data io.Reader) error,
 	each func(store.Record) error) (revision uint64, err error) {
-	return read(r, each, func(rec store.Record, size uint64, data io.Reader) error {
+	return read(buffer(r), each, func(rec store.Record, size uint64, data io.Reader) error {
 		if rec.Key == key {
 			return removed(data)
 		}
@@ -57,7 +56,7 @@ func oversized(key store.Key, size uint64) error {
 
 // block is a block that is read without having it in memory.
 type block struct {
-	in   *bufio.Reader
+	in   io.Reader
 	left uint64
 	sum  uint32
 }
@@ -100,7 +99,7 @@ var errInvalid = fmt.Errorf("%w: invalid record", ErrDamaged)
 
 // streamBlock reads the records of a block of any size, whose header is head, and calls visit for
 // each. visit need not read the data. The errors of visit are final, even if the checksum is wrong.
-func streamBlock(in *bufio.Reader, head []byte, visit func(rec store.Record, size uint64,
+func streamBlock(in io.Reader, head []byte, visit func(rec store.Record, size uint64,
 	data io.Reader) error) (records uint64, err error) {
 	length := binary.LittleEndian.Uint32(head)
 	b := &block{in: in, left: uint64(length), sum: Sum(head[:4])}
@@ -152,7 +151,7 @@ func (b *block) head() (rec store.Record, size uint64, err error) {
 
 // nameLargest returns the error for a block that is larger than MaxBlock. It names the largest
 // record, if the block has the bytes that were written.
-func nameLargest(in *bufio.Reader, head []byte, count uint64) error {
+func nameLargest(in io.Reader, head []byte, count uint64) error {
 	var largest store.Key
 	var most uint64
 	_, err := streamBlock(in, head, func(rec store.Record, size uint64, _ io.Reader) error {

@@ -201,11 +201,16 @@ func (l *listing) readState(revision uint64, size *int64, each func(store.Record
 	}
 	defer r.Close()
 	*size = r.Size()
-	read := archive.Read
-	if l.without != nil {
-		read = l.without.read
+	var headerRevision uint64
+	switch mapped := mapState(r); {
+	case l.without != nil:
+		headerRevision, err = l.without.read(io.NewSectionReader(r, 0, r.Size()), each)
+	case mapped != nil:
+		headerRevision, err = archive.ReadBytes(mapped, each)
+		forget(mapped)
+	default:
+		headerRevision, err = archive.Read(io.NewSectionReader(r, 0, r.Size()), each)
 	}
-	headerRevision, err := read(io.NewSectionReader(r, 0, r.Size()), each)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

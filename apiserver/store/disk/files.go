@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -84,7 +85,9 @@ func join(dir, name string) string { return filepath.Join(dir, name) }
 func (b *Backend) path(name string) string { return join(b.dir, name) }
 
 // osFiles is the fileSystem of the operating system.
-type osFiles struct{}
+type osFiles struct {
+	mapFrom int64 // replaces minMapped, if not 0
+}
 
 func (osFiles) MakeDir(dir string) error {
 	if info, err := os.Stat(dir); err == nil {
@@ -173,7 +176,7 @@ func (f *osFile) Trim() error  { return f.file.Truncate(f.at) }
 func (f *osFile) Sync() error  { return syncData(f.file) }
 func (f *osFile) Close() error { return f.file.Close() }
 
-func (osFiles) Open(name string) (reader, error) {
+func (files osFiles) Open(name string) (reader, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -182,13 +185,14 @@ func (osFiles) Open(name string) (reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return osReader{f, info.Size(), info.ModTime()}, nil
+	return osReader{f, info.Size(), info.ModTime(), cmp.Or(files.mapFrom, minMapped)}, nil
 }
 
 type osReader struct {
 	*os.File
 	size    int64
 	written time.Time
+	mapFrom int64
 }
 
 func (r osReader) LastWritten() time.Time { return r.written }
