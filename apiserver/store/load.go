@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,10 +15,10 @@ import (
 // loadBatch is the number of records that the stages of a loader exchange at once.
 const loadBatch = 512
 
-// A loader fills an empty view with the records of a Backend. It works in three stages, each in a
-// goroutine: the Backend reads and checks records and calls add, the second stage reads the heads,
-// and the third one fills the trees. The goroutines start with the second batch of records, because
-// small states load faster without them.
+// A loader fills an empty view with the records of a Backend. It works in three stages: the Backend
+// reads and checks records and calls add, the second stage reads the heads of several batches at
+// once, and the third one fills the trees, with one batch after the other. The goroutines start
+// with the second batch of records, because small states load faster without them.
 //
 // Objects of a state file come in the order of their paths, so the tree of objects only appends.
 // The entries of the indexes come in no order. They are sorted at the end, so that the indexes only
@@ -27,15 +28,21 @@ const loadBatch = 512
 type loader struct {
 	view         *view
 	budget       *budget
-	slabs        slabs
 	counts       map[string]int
 	uids, owners indexEntries
 
 	batch   []Record
-	records chan []Record // nil until the second batch
-	loaded  chan []entry
+	records chan []Record      // nil until the second batch
+	loaded  chan chan withHead // of each batch, in order
+	idle    chan *slabs        // one for each batch that can be in the second stage
 	done    chan struct{}
 	failed  atomic.Pointer[error] // the first error of the second stage
+}
+
+// withHead is a batch after the second stage: the entries before the first error.
+type withHead struct {
+	entries []entry
+	err     error
 }
 
 // An entry is an object with its entry in the index of UIDs.
@@ -71,9 +78,7 @@ func (l *loader) finish() error {
 		close(l.records)
 		<-l.done
 	}
-	if l.failed.Load() == nil {
-		l.insert(l.heads(l.batch))
-	}
+	l.insert(l.heads(l.batch, &slabs{}))
 	for resource, n := range l.counts {
 		l.view.count(resource, n)
 	}
@@ -89,43 +94,52 @@ func (l *loader) start() {
 	if l.records != nil {
 		return
 	}
-	l.records, l.loaded, l.done = make(chan []Record, 4), make(chan []entry, 4), make(chan struct{})
+	l.records, l.loaded, l.done = make(chan []Record, 4), make(chan chan withHead, 4), make(chan struct{})
+	l.idle = make(chan *slabs, runtime.GOMAXPROCS(0))
+	for range cap(l.idle) {
+		l.idle <- &slabs{}
+	}
 	go func() {
 		defer close(l.loaded)
 		for batch := range l.records {
-			if l.failed.Load() == nil { // else only add must not block
-				l.loaded <- l.heads(batch)
-			}
+			s, result := <-l.idle, make(chan withHead, 1)
+			l.loaded <- result
+			go func() {
+				result <- l.heads(batch, s)
+				l.idle <- s
+			}()
 		}
 	}()
 	go func() {
 		defer close(l.done)
-		for batch := range l.loaded {
-			l.insert(batch)
+		for result := range l.loaded {
+			l.insert(<-result)
 		}
 	}()
 }
 
-// heads is the second stage. After an error it returns the objects before it.
-func (l *loader) heads(batch []Record) []entry {
+// heads is the second stage.
+func (l *loader) heads(batch []Record, s *slabs) withHead {
 	entries := make([]entry, 0, len(batch))
 	for _, r := range batch {
-		obj := l.slabs.object()
+		obj := s.object()
 		obj.budget = l.budget
-		uidAndPath, err := obj.load(r, &l.slabs)
+		uidAndPath, err := obj.load(r, s)
 		if err != nil {
-			l.failed.Store(&err)
-			break
+			return withHead{entries, err}
 		}
 		entries = append(entries, entry{obj, uidAndPath})
 	}
-	return entries
+	return withHead{entries, nil}
 }
 
-// insert is the third stage.
-func (l *loader) insert(batch []entry) {
+// insert is the third stage. After an error it does nothing.
+func (l *loader) insert(batch withHead) {
+	if l.failed.Load() != nil {
+		return
+	}
 	v := l.view
-	for _, e := range batch {
+	for _, e := range batch.entries {
 		v.objects.Load(e.object.path, e.object)
 		if e.object.Head.UID != "" {
 			l.uids.add(e.uidAndPath)
@@ -137,6 +151,9 @@ func (l *loader) insert(batch []entry) {
 				l.owners.add(join(uid, e.object.path))
 			}
 		}
+	}
+	if batch.err != nil {
+		l.failed.Store(&batch.err)
 	}
 }
 
