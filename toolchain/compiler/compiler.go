@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"strings"
 )
 
 // Environ returns the environment of this process, in which the compiler and the linker collect
@@ -25,8 +26,26 @@ func Environ() []string {
 // profiles do not. -ldflags in the user's GOFLAGS replaces the setting. dir is the folder in which
 // go build will run.
 func WithoutDebugInfo(ctx context.Context, dir string) []string {
+	return append(Environ(), "GOFLAGS=-ldflags=-w "+goflags(ctx, dir))
+}
+
+// Tags returns the build tags in the user's GOFLAGS, separated by commas. A -tags on the command
+// line of the go command replaces them.
+func Tags(ctx context.Context, dir string) (tags string) {
+	for _, flag := range strings.Fields(goflags(ctx, dir)) {
+		flag = strings.Trim(flag, `'"`)
+		if value, ok := strings.CutPrefix(strings.TrimLeft(flag, "-"), "tags="); ok {
+			tags = value
+		}
+	}
+	return tags
+}
+
+// goflags returns the user's GOFLAGS, which is empty if there is no go command: then the call that
+// follows fails too.
+func goflags(ctx context.Context, dir string) string {
 	cmd := exec.CommandContext(ctx, "go", "env", "GOFLAGS")
 	cmd.Dir = dir
-	users, _ := cmd.Output() // if it fails, so does go build
-	return append(Environ(), "GOFLAGS=-ldflags=-w "+string(bytes.TrimSpace(users)))
+	flags, _ := cmd.Output()
+	return string(bytes.TrimSpace(flags))
 }

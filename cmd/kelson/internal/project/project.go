@@ -32,7 +32,8 @@ type Project struct {
 	Dir string
 	// Main is the folder of the main package.
 	Main string
-	// Tags are the build tags of the main package, separated by commas.
+	// Tags are the build tags of the main package, separated by commas: those of the Dockerfile or
+	// Makefile that builds its image, or else those in the user's GOFLAGS.
 	Tags string
 	// Args are the arguments of the program's process.
 	Args []string
@@ -83,6 +84,9 @@ func Open(dir string) (*Project, error) {
 			p := &Project{Dir: abs, Main: main}
 			if built != nil && main == built.Main {
 				p.Tags = built.Tags
+			}
+			if p.Tags == "" {
+				p.Tags = compiler.Tags(context.Background(), main)
 			}
 			p.Server = p.MainImports(serverLibrary)
 			return p, nil

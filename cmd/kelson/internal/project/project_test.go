@@ -63,21 +63,22 @@ func TestBuildWithoutGo(t *testing.T) {
 	}
 }
 
-// Programs have no data for debuggers, unless GOFLAGS of the user has flags for the linker. Other
-// flags of the user remain.
-func TestBuildWithoutDebugInfo(t *testing.T) {
+// Programs are built with the user's GOFLAGS. Without flags for the linker there, programs have no
+// data for debuggers.
+func TestBuildWithFlagsOfTheUser(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "go.mod", "module example.com/p\n")
 	write(t, dir, "main.go", "package main\n\nfunc main() {}\n")
-	p, err := Open(dir)
-	require.NoError(t, err)
 	t.Setenv("GOWORK", "off")
 	for goflags, want := range map[string]debug.BuildSetting{
 		"":                             {Key: "-ldflags", Value: "-w"},
 		"-trimpath":                    {Key: "-trimpath", Value: "true"},
+		"-tags=one -tags=two,three":    {Key: "-tags", Value: "two,three"},
 		"-ldflags=-X=main.variant=set": {Key: "-ldflags", Value: "-X=main.variant=set"},
 	} {
 		t.Setenv("GOFLAGS", goflags)
+		p, err := Open(dir)
+		require.NoError(t, err)
 		binary := filepath.Join(dir, "program")
 		require.NoError(t, p.Build(t.Context(), binary))
 		info, err := buildinfo.ReadFile(binary)
