@@ -142,5 +142,11 @@ func (o *options) need(ctx context.Context, dir string) (memory, error) {
 	if err := srv.listAll(ctx); err != nil {
 		return memory{}, err
 	}
-	return srv.settled(ctx)
+	mapped, err := srv.mappedState()
+	if err != nil {
+		return memory{}, err
+	}
+	need, err := srv.settled(ctx)
+	need.anon += mapped
+	return need, err
 }
