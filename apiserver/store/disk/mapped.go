@@ -9,8 +9,8 @@ package disk
 //   - Nothing changes the file: a checkpoint writes it under another name, syncs and renames it.
 //   - It stays mapped until the process ends, because objects that are in use point into it. When
 //     a later checkpoint removes it, its space on disk is free after the process has ended.
-//   - Load has compared its checksums. If the disk cannot read a page later, the process ends, as
-//     it would if a write failed in an unknown way; the next start finds the damage.
+//   - Load has compared its checksums. If the disk cannot read a page later, the process ends with
+//     SIGBUS, and the next start names the damage.
 const minMapped = 16 << 20
 
 // mappable is a reader whose content can be mapped into memory.
