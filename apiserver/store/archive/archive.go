@@ -20,6 +20,7 @@ package archive
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -136,7 +137,7 @@ func Read(r io.Reader, each func(store.Record) error) (revision uint64, err erro
 // ReadBytes is like Read for a stream that is in memory. The records share the bytes: nothing may
 // change them while a record is in use.
 func ReadBytes(stream []byte, each func(store.Record) error) (revision uint64, err error) {
-	return read(&memory{stream}, each, nil)
+	return read(memory{bytes.NewReader(stream), stream}, each, nil)
 }
 
 // read implements Read, ReadBytes and ReadWithout, for which visit is set and replaces each.
@@ -195,7 +196,7 @@ func read(in source, each func(store.Record) error,
 			}
 		}
 	}
-	if _, err := in.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := io.ReadFull(in, make([]byte, 1)); err != io.EOF {
 		return 0, fmt.Errorf("%w: unexpected data after the trailer", ErrDamaged)
 	}
 	return revision, nil
@@ -265,25 +266,19 @@ func (b buffered) take(n int) ([]byte, error) {
 	return taken, err
 }
 
-// memory is the source of ReadBytes: the rest of the stream.
-type memory struct{ rest []byte }
-
-func (m *memory) Read(p []byte) (int, error) {
-	if len(m.rest) == 0 && len(p) > 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, m.rest)
-	m.rest = m.rest[n:]
-	return n, nil
+// memory is the source of ReadBytes: a reader of the whole stream.
+type memory struct {
+	*bytes.Reader
+	whole []byte
 }
 
-func (m *memory) take(n int) ([]byte, error) {
-	if n > len(m.rest) {
+func (m memory) take(n int) ([]byte, error) {
+	if n > m.Len() {
 		return nil, io.ErrUnexpectedEOF
 	}
-	taken := m.rest[:n:n]
-	m.rest = m.rest[n:]
-	return taken, nil
+	at := len(m.whole) - m.Len()
+	_, err := m.Seek(int64(n), io.SeekCurrent)
+	return m.whole[at : at+n : at+n], err
 }
 
 // readError returns the error of a read: short if the stream ended early, or else err.

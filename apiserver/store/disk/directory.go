@@ -201,16 +201,7 @@ func (l *listing) readState(revision uint64, size *int64, each func(store.Record
 	}
 	defer r.Close()
 	*size = r.Size()
-	var headerRevision uint64
-	switch mapped := mapState(r); {
-	case l.without != nil:
-		headerRevision, err = l.without.read(io.NewSectionReader(r, 0, r.Size()), each)
-	case mapped != nil:
-		headerRevision, err = archive.ReadBytes(mapped, each)
-		forget(mapped)
-	default:
-		headerRevision, err = archive.Read(io.NewSectionReader(r, 0, r.Size()), each)
-	}
+	headerRevision, err := l.readRecords(r, each)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -218,6 +209,19 @@ func (l *listing) readState(revision uint64, size *int64, each func(store.Record
 		return &damage{name, 0, fmt.Sprintf("its header says that it is the state at revision %d", headerRevision)}
 	}
 	return nil
+}
+
+// readRecords reads the records of a state, and returns the revision in its header.
+func (l *listing) readRecords(state reader, each func(store.Record) error) (revision uint64, err error) {
+	stream := io.NewSectionReader(state, 0, state.Size())
+	if l.without != nil {
+		return l.without.read(stream, each)
+	}
+	if mapped := state.Map(); mapped != nil {
+		defer forget(mapped)
+		return archive.ReadBytes(mapped, each)
+	}
+	return archive.Read(stream, each)
 }
 
 // clean removes the files that a crash left and truncates a torn log.

@@ -69,6 +69,9 @@ type reader interface {
 	Size() int64
 	// LastWritten returns when the file was written last.
 	LastWritten() time.Time
+	// Map returns the content of the file, read-only and valid until the process ends; nil if the
+	// file is small or cannot be mapped into memory.
+	Map() []byte
 }
 
 var errNotExist = fs.ErrNotExist

@@ -333,6 +333,7 @@ func (r lossyReader) ReadAt(p []byte, at int64) (int, error) {
 func (r lossyReader) Close() error { return nil }
 
 func (r lossyReader) LastWritten() time.Time { return time.Time{} }
+func (r lossyReader) Map() []byte            { return nil }
 
 func (l *lossy) Truncate(name string, size int64) error {
 	l.mu.Lock()

@@ -12,18 +12,3 @@ package disk
 //   - Load has compared its checksums. If the disk cannot read a page later, the process ends with
 //     SIGBUS, and the next start names the damage.
 const minMapped = 16 << 20
-
-// mappable is a reader whose content can be mapped into memory.
-type mappable interface {
-	// Map returns the content, which is read-only and valid until the process ends; nil if it is
-	// small or cannot be mapped.
-	Map() []byte
-}
-
-// mapState returns the content of a file in memory, or nil if it must be read.
-func mapState(r reader) []byte {
-	if m, ok := r.(mappable); ok {
-		return m.Map()
-	}
-	return nil
-}

@@ -38,7 +38,7 @@ func TestMapsLargeStates(t *testing.T) {
 		require.NoError(t, os.Truncate(name, size))
 		r, err := osFiles{}.Open(name)
 		require.NoError(t, err)
-		mapped := mapState(r)
+		mapped := r.Map()
 		require.NoError(t, r.Close())
 		if (mapped != nil) != want || want && int64(len(mapped)) != size {
 			t.Errorf("%d bytes: mapped %v, %d bytes", size, mapped != nil, len(mapped))
@@ -116,7 +116,7 @@ func TestDamagedMappedState(t *testing.T) {
 			return archive.Read(bytes.NewReader(content), each)
 		})
 		got := outcome(func(each func(store.Record) error) (uint64, error) {
-			return archive.ReadBytes(mapState(r), each)
+			return archive.ReadBytes(r.Map(), each)
 		})
 		assert.Equalf(t, got, want, "%s", what)
 	}

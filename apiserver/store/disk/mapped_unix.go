@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Map implements mappable.
+// Map implements reader.
 func (r osReader) Map() []byte {
 	if r.size < max(r.mapFrom, 1) || r.size > math.MaxInt {
 		return nil
