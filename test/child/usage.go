@@ -39,16 +39,44 @@ func UsageOf(id int) (u Usage, err error) {
 		if into == nil {
 			continue
 		}
-		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-		if err != nil {
+		if *into, err = bytesIn(value); err != nil {
 			return u, fmt.Errorf("memory of process %d: %w", id, err)
 		}
-		*into = kb << 10
 	}
 	if u.Resident == 0 { // processes that have ended, until their parent waits for them
 		return u, fmt.Errorf("memory of process %d: %w", id, os.ErrProcessDone)
 	}
 	return u, u.readCPU(id)
+}
+
+// bytesIn parses a size in /proc, such as "  12 kB".
+func bytesIn(size string) (int64, error) {
+	kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(size), " kB"), 10, 64)
+	return kb << 10, err
+}
+
+// MappedOf returns the resident memory of a process, in bytes, in files whose names end with a
+// suffix and which it has mapped.
+func MappedOf(id int, suffix string) (resident int64, err error) {
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", id))
+	if err != nil {
+		return 0, fmt.Errorf("mapped files of process %d: %w", id, err)
+	}
+	wanted := false
+	for line := range strings.Lines(string(maps)) {
+		name, value, _ := strings.Cut(line, ":")
+		switch {
+		case strings.Contains(name, "-"): // the addresses of a mapping; its file is at the end
+			wanted = strings.HasSuffix(strings.TrimSuffix(strings.TrimSpace(line), " (deleted)"), suffix)
+		case wanted && name == "Rss":
+			size, err := bytesIn(value)
+			if err != nil {
+				return 0, fmt.Errorf("mapped files of process %d: %w", id, err)
+			}
+			resident += size
+		}
+	}
+	return resident, nil
 }
 
 func (u *Usage) readCPU(id int) error {

@@ -37,6 +37,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"kelson.dev/test/child"
 )
 
 // options are the flags.
@@ -142,7 +144,7 @@ func (o *options) need(ctx context.Context, dir string) (memory, error) {
 	if err := srv.listAll(ctx); err != nil {
 		return memory{}, err
 	}
-	mapped, err := srv.mappedState()
+	mapped, err := child.MappedOf(srv.process.ID, ".state")
 	if err != nil {
 		return memory{}, err
 	}

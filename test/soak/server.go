@@ -222,31 +222,6 @@ func (s *server) settled(ctx context.Context) (least memory, err error) {
 	return least, nil
 }
 
-// mappedState returns the size of the resident pages of states that the server has mapped: objects
-// that are neither in its private memory nor in the program's file.
-func (s *server) mappedState() (bytes int64, err error) {
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", s.process.ID))
-	if err != nil {
-		return 0, fmt.Errorf("mapped files: %w", err)
-	}
-	state := false
-	for line := range strings.Lines(string(maps)) {
-		fields := strings.Fields(line)
-		switch {
-		case len(fields) >= 5 && strings.Contains(fields[0], "-"):
-			// A range of addresses, and its file.
-			state = strings.HasSuffix(strings.TrimSuffix(strings.TrimSpace(line), " (deleted)"), ".state")
-		case state && len(fields) == 3 && fields[0] == "Rss:":
-			kb, err := strconv.ParseInt(fields[1], 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("mapped files: %w", err)
-			}
-			bytes += kb << 10
-		}
-	}
-	return bytes, nil
-}
-
 // metrics returns the server's metrics by their names with labels.
 func (s *server) metrics(ctx context.Context) (map[string]float64, error) {
 	body, err := s.send(ctx, http.MethodGet, "/metrics", "", nil)
