@@ -41,8 +41,8 @@ func Tags(ctx context.Context, dir string) (tags string) {
 	return tags
 }
 
-// goflags returns the user's GOFLAGS, which is empty if there is no go command: then the call that
-// follows fails too.
+// goflags returns the user's GOFLAGS, or "" without a go command. Callers run the go command next,
+// and report that it is missing.
 func goflags(ctx context.Context, dir string) string {
 	cmd := exec.CommandContext(ctx, "go", "env", "GOFLAGS")
 	cmd.Dir = dir
