@@ -5,7 +5,7 @@
 //
 // A [Recorder] passes events on behalf of a component to a [Broadcaster], which passes them to its
 // sinks: the API server, unless configured otherwise, a log ([ToLog]), or a [Sink] of the caller.
-// Each sink has a bounded buffer and, while the Broadcaster runs, a goroutine, so that a slow sink
+// Each sink has a bounded buffer and, while events wait in it, a goroutine, so that a slow sink
 // does not delay recorders or other sinks. If a buffer is full, the event is dropped for that sink
 // and counted.
 //
@@ -77,7 +77,7 @@ type Broadcaster struct {
 
 	mu       sync.RWMutex
 	channels []*channel
-	run      *running // nil unless it runs
+	writing  context.Context // for sinks; nil unless Run runs
 	tasks    sync.WaitGroup
 }
 

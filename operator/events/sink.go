@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,29 +46,76 @@ func ToLog(log *slog.Logger) Sink {
 	})
 }
 
-// channel has the buffer of one sink.
+// channel has the buffer of one sink. While there are events, a goroutine passes them to the sink;
+// without events, a channel needs neither a goroutine nor a buffer, because a server can simulate
+// thousands of nodes with a Broadcaster each.
 type channel struct {
-	sink    Sink
-	events  chan *corev1.Event
-	removed chan struct{}
-	lossy   atomic.Bool // an event was dropped since the buffer was empty
+	sink  Sink
+	limit int // of events
+
+	mu      sync.Mutex
+	events  []*corev1.Event
+	serving bool // a goroutine runs
+	removed bool
+	lossy   bool // an event was dropped since the buffer was empty
 }
 
-// running is the state while a Broadcaster runs.
-type running struct {
-	ctx     context.Context // of Run
-	writing context.Context // for sinks
+// add appends an event unless the buffer is full. It reports whether the event was dropped, and
+// whether it is the first one since the buffer was empty.
+func (c *channel) add(e *corev1.Event) (dropped, first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.events) < c.limit {
+		c.events = append(c.events, e)
+		return false, false
+	}
+	first = !c.lossy
+	c.lossy = true
+	return true, first
+}
+
+// begin reports whether the caller must serve the channel: it has events, and no goroutine runs.
+func (c *channel) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.serving || c.removed || len(c.events) == 0 {
+		return false
+	}
+	c.serving = true
+	return true
+}
+
+// next takes the first event. It returns nil, and ends the serving, if there is none, if the sink
+// was removed, or after ctx has ended.
+func (c *channel) next(ctx context.Context) *corev1.Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.events) == 0 || c.removed || ctx.Err() != nil {
+		c.serving = false
+		return nil
+	}
+	e := c.events[0]
+	c.events[0] = nil
+	if c.events = c.events[1:]; len(c.events) == 0 {
+		c.events, c.lossy = nil, false
+	}
+	return e
+}
+
+func (c *channel) remove() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.removed, c.events = true, nil
 }
 
 // Add adds a sink. It receives the events that are recorded after this call, while the Broadcaster
 // runs. remove removes the sink and drops events that wait for it. remove may be called more than
 // once, and does not wait for a Write in progress.
 func (b *Broadcaster) Add(s Sink) (remove func()) {
-	c := &channel{sink: s, events: make(chan *corev1.Event, b.cfg.Buffer), removed: make(chan struct{})}
+	c := &channel{sink: s, limit: b.cfg.Buffer}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.channels = append(b.channels, c)
-	b.start(c)
 	return func() { b.remove(c) }
 }
 
@@ -77,7 +124,7 @@ func (b *Broadcaster) remove(c *channel) {
 	defer b.mu.Unlock()
 	if i := slices.Index(b.channels, c); i >= 0 {
 		b.channels = slices.Delete(b.channels, i, i+1)
-		close(c.removed)
+		c.remove()
 	}
 }
 
@@ -86,15 +133,14 @@ func (b *Broadcaster) send(e *corev1.Event) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for _, c := range b.channels {
-		select {
-		case c.events <- e:
-		default:
+		if dropped, first := c.add(e); dropped {
 			b.dropped.Add(1)
-			if !c.lossy.Swap(true) { // once, because thousands may follow
+			if first { // once, because thousands may follow
 				b.cfg.Log.Warn("dropping events, because a sink writes them more slowly than they are recorded",
 					"reason", e.Reason, "object", e.InvolvedObject.Name, "message", e.Message)
 			}
 		}
+		b.start(c)
 	}
 }
 
@@ -108,51 +154,31 @@ func (b *Broadcaster) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(b.cfg.FlushTimeout, cancel) })
 	defer stop()
 	b.mu.Lock()
-	b.run = &running{ctx: ctx, writing: writing}
+	b.writing = writing
 	for _, c := range b.channels {
 		b.start(c)
 	}
 	b.mu.Unlock()
 	<-ctx.Done()
 	b.mu.Lock()
-	b.run = nil // no more goroutines start
+	b.writing = nil // no more goroutines start
 	b.mu.Unlock()
 	b.tasks.Wait()
 	return nil
 }
 
-// start runs a channel if the Broadcaster runs. The caller holds the lock.
+// start passes the events of a channel to its sink if the Broadcaster runs. The caller holds the
+// lock, so that Run does not end before the goroutine counts.
 func (b *Broadcaster) start(c *channel) {
-	if r := b.run; r != nil {
-		b.tasks.Go(func() { b.serve(*r, c) })
+	writing := b.writing
+	if writing == nil || !c.begin() {
+		return
 	}
-}
-
-// serve passes the events of a channel to its sink until Run's context ends, and then those that
-// wait.
-func (b *Broadcaster) serve(r running, c *channel) {
-	for {
-		select {
-		case e := <-c.events:
-			if len(c.events) == 0 {
-				c.lossy.Store(false)
-			}
-			b.write(r.writing, c.sink, e)
-			continue
-		case <-c.removed:
-			return
-		case <-r.ctx.Done():
+	b.tasks.Go(func() {
+		for e := c.next(writing); e != nil; e = c.next(writing) {
+			b.write(writing, c.sink, e)
 		}
-		break
-	}
-	for r.writing.Err() == nil {
-		select {
-		case e := <-c.events:
-			b.write(r.writing, c.sink, e)
-		default:
-			return
-		}
-	}
+	})
 }
 
 func (b *Broadcaster) write(ctx context.Context, s Sink, e *corev1.Event) {
