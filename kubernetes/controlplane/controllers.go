@@ -60,7 +60,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 	if cfg.controls() || p.nodes.exist() {
 		// The control plane's own node needs this controller even with NoControllers: without it,
 		// the node stays tainted.
-		run("node-lifecycle-controller", nodetaints.New(nodetaints.Config{Store: p.store,
+		run("node-lifecycle-controller", nodetaints.New(nodetaints.Config{Store: p.store, Shared: p.shared,
 			Client: as.controller("node-controller"), Log: cfg.Log}).Run)
 	}
 	if !cfg.controls() {
@@ -91,7 +91,7 @@ func (p *ControlPlane) startControllers(ctx context.Context, parts *parts, cfg C
 		Store: p.store, Registry: p.registry, Objects: p.verbs, Client: as.controller("disruption-controller"),
 		Log: cfg.Log,
 	}).Run)
-	run("node-lifecycle-controller", nodelifecycle.New(nodelifecycle.Config{Store: p.store,
+	run("node-lifecycle-controller", nodelifecycle.New(nodelifecycle.Config{Store: p.store, Shared: p.shared,
 		Client: as.controller("node-controller"), Log: cfg.Log}).Run)
 	run("resourcequota-controller", resourcequota.New(resourcequota.Config{Store: p.store,
 		Client: as.controller("resourcequota-controller"), Log: cfg.Log}).Run)

@@ -19,8 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/apiserver/store"
-	"kelson.dev/apiserver/store/derived"
 	"kelson.dev/kubernetes/controllers/follow"
+	"kelson.dev/kubernetes/controllers/sharing"
 	"kelson.dev/operator/client"
 )
 
@@ -33,9 +33,11 @@ var conditions = []corev1.NodeConditionType{
 	corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
 }
 
-// Config configures the controller. Store and Client are required.
+// Config configures the controller. Store, Shared and Client are required.
 type Config struct {
 	Store *store.Store
+	// Shared has the decoded nodes.
+	Shared *sharing.Caches
 	// Client writes the status of nodes.
 	Client client.Client
 	Log    *slog.Logger
@@ -56,7 +58,7 @@ func (c *Controller) Run(ctx context.Context) error {
 }
 
 func (c *Controller) sync(ctx context.Context, name string) (time.Duration, error) {
-	node, err := derived.Get[corev1.Node](c.cfg.Store.Snapshot(), "nodes", "", name)
+	node, err := c.cfg.Shared.Nodes.Get("", name)
 	if err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}

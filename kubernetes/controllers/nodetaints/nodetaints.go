@@ -17,14 +17,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kelson.dev/apiserver/store"
-	"kelson.dev/apiserver/store/derived"
 	"kelson.dev/kubernetes/controllers/follow"
+	"kelson.dev/kubernetes/controllers/sharing"
 	"kelson.dev/operator/client"
 )
 
-// Config configures the controller. Store and Client are required.
+// Config configures the controller. Store, Shared and Client are required.
 type Config struct {
-	Store  *store.Store
+	Store *store.Store
+	// Shared has the decoded nodes.
+	Shared *sharing.Caches
 	Client client.Client
 	Log    *slog.Logger
 }
@@ -44,7 +46,7 @@ func (c *Controller) Run(ctx context.Context) error {
 }
 
 func (c *Controller) sync(ctx context.Context, name string) (time.Duration, error) {
-	node, err := derived.Get[corev1.Node](c.cfg.Store.Snapshot(), "nodes", "", name)
+	node, err := c.cfg.Shared.Nodes.Get("", name)
 	if err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -108,6 +109,16 @@ func (o *Objects[T, P]) Of(obj, before *store.Object) (P, error) {
 	}
 	s.list = append(s.list, state[T]{obj.Revision, weak.Make(v)})
 	return v, nil
+}
+
+// Get returns the newest state of an object, as Of does. If the object does not exist, the error is
+// a Kubernetes NotFound.
+func (o *Objects[T, P]) Get(namespace, name string) (P, error) {
+	obj := o.store.Snapshot().Get(store.Key{Resource: o.resource, Namespace: namespace, Name: name})
+	if obj == nil {
+		return nil, apierrors.NewNotFound(schema.ParseGroupResource(o.resource), name)
+	}
+	return o.Of(obj, nil)
 }
 
 // use returns the states of an object. The caller must release them.
