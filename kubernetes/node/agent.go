@@ -67,9 +67,12 @@ type AgentConfig struct {
 	// Renew, if not nil, renews the Lease of a node without a request. It returns false if it has
 	// not done so; then the Agent sends the request.
 	Renew func(ctx context.Context, name string, now time.Time) bool
-	// Backlog is shared by the simulated nodes of a server. If nil, the agent always reports a new
-	// pod before it starts the pod's containers.
+	// Backlog is shared by the simulated nodes of a server. If nil, the agent joins without waiting
+	// for others, and always reports a new pod before it starts the pod's containers.
 	Backlog *Backlog
+	// Like, if not nil, is a client of the same server. The agent uses its scheme and its mapper,
+	// so that many agents read and hold the server's discovery documents once.
+	Like client.Client
 	// Log receives errors; nil discards them.
 	Log *slog.Logger
 }
@@ -135,7 +138,11 @@ func NewAgent(config AgentConfig) (*Agent, error) {
 	}
 	connection := rest.CopyConfig(config.Config)
 	connection.UserAgent = UserAgent + config.Name
-	c, err := client.New(client.Config{REST: connection, FieldOwner: FieldOwner})
+	own := client.Config{REST: connection, FieldOwner: FieldOwner}
+	if config.Like != nil {
+		own.Scheme, own.Mapper = config.Like.Scheme(), config.Like.Mapper()
+	}
+	c, err := client.New(own)
 	if err != nil {
 		return nil, fmt.Errorf("node agent: %w", err)
 	}

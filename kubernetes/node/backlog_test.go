@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // Fill makes the backlog busy for the rest of a test.
-func (b *Backlog) Fill() { b.reports.Store(maxReports()) }
+func (b *Backlog) Fill() { b.reports.Store(int64(atOnce())) }
 
 // A Backlog is busy while two reports for each processor are in progress.
 func TestBacklog(t *testing.T) {
@@ -26,6 +27,31 @@ func TestBacklog(t *testing.T) {
 	if ends[0](); b.busy() {
 		t.Error("busy after the end of a report")
 	}
+}
+
+// While two agents for each processor join, a further one waits until one of them has joined, but
+// no longer than the patience.
+func TestJoin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b Backlog
+		start := time.Now()
+		var ends []func()
+		for range atOnce() {
+			ends = append(ends, b.join(t.Context()))
+		}
+		go func() {
+			time.Sleep(time.Second)
+			ends[0]()
+		}()
+		b.join(t.Context())
+		if waited := time.Since(start); waited != time.Second {
+			t.Errorf("an agent waited %v for one that took a second to join", waited)
+		}
+		b.join(t.Context())()
+		if waited := time.Since(start); waited != time.Second+patience {
+			t.Errorf("an agent waited %v for others that do not join, want %v more", waited, patience)
+		}
+	})
 }
 
 // The heartbeats of a thousand nodes that start together come in each of ten seconds.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,8 +17,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
 	"kelson.dev/apiserver/store"
@@ -370,6 +373,38 @@ func TestLeaseAndNode(t *testing.T) {
 			t.Errorf("owners %+v", refs)
 		}
 	})
+}
+
+// An agent uses the mapper of the client in Like, so it reads no discovery documents of its own.
+func TestLike(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, controlplane.Config{})
+		mapper := &countingMapper{RESTMapper: w.client.Mapper()}
+		like, err := client.New(client.Config{REST: w.plane.RESTConfig(), Mapper: mapper})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.start(node.AgentConfig{Name: "node-1", Like: like})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if _, err := client.Get[corev1.Node](t.Context(), w.client, client.Key{Name: "node-1"}); err != nil {
+			t.Fatal(err)
+		}
+		if mapper.calls.Load() == 0 {
+			t.Error("the agent did not use the mapper")
+		}
+	})
+}
+
+// countingMapper counts the mappings of kinds.
+type countingMapper struct {
+	meta.RESTMapper
+	calls atomic.Int64
+}
+
+func (m *countingMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	m.calls.Add(1)
+	return m.RESTMapper.RESTMapping(kind, versions...)
 }
 
 // run runs another agent until the test ends.

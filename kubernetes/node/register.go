@@ -35,7 +35,9 @@ var errNodeGone = errors.New("the node is gone")
 func (a *Agent) register(ctx context.Context) bool {
 	var attempts retries
 	for {
+		end := a.config.Backlog.join(ctx)
 		err := a.putNode(ctx)
+		end()
 		if err == nil {
 			a.events.recorder.Event(a.ref(), corev1.EventTypeNormal, "Starting", "Starting kubelet.")
 			return true
@@ -273,11 +275,16 @@ func (a *Agent) heartbeat(ctx context.Context) {
 	defer timer.Stop()
 	statusAt := time.Now().Add(statusEvery)
 	var lease *coordinationv1.Lease
-	for {
+	renew := func() {
 		var err error
 		if lease, err = a.renew(ctx, lease); err != nil && ctx.Err() == nil {
 			a.log.Warn("renew node lease", "error", err)
 		}
+	}
+	end := a.config.Backlog.join(ctx)
+	renew()
+	end()
+	for {
 		if now := time.Now(); !now.Before(statusAt) && a.config.Writes <= WritesStatus {
 			statusAt = now.Add(statusEvery)
 			node, err := client.Get[corev1.Node](ctx, a.client, client.Key{Name: a.config.Name})
@@ -294,6 +301,7 @@ func (a *Agent) heartbeat(ctx context.Context) {
 		case <-timer.C:
 			timer.Reset(every)
 		}
+		renew()
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
 	"kelson.dev/apiserver/store"
-	"kelson.dev/apiserver/store/derived"
 	"kelson.dev/kubernetes/controllers/follow"
 	"kelson.dev/kubernetes/controllers/sharing"
 	"kelson.dev/kubernetes/identity"
@@ -28,7 +27,8 @@ import (
 // Config configures a Controller. Store, REST, As and Runtime are required.
 type Config struct {
 	Store *store.Store
-	// Shared has the pods that the agents share with other caches; nil means that they share none.
+	// Shared has the pods and nodes that the agents share with other caches; nil means that they
+	// share none.
 	Shared *sharing.Caches
 	// REST creates the nodes of Groups.
 	REST *rest.Config
@@ -195,7 +195,7 @@ func (c *Controller) createNode(ctx context.Context, n *corev1.Node) error {
 }
 
 func (c *Controller) node(name string) (*corev1.Node, error) {
-	return derived.Get[corev1.Node](c.cfg.Store.Snapshot(), "nodes", "", name)
+	return c.cfg.Shared.Nodes.Get("", name)
 }
 
 func simulates(n *corev1.Node) bool { return n.Annotations[Annotation] == AnnotationValue }
@@ -244,8 +244,8 @@ func (c *Controller) start(ctx context.Context, n *corev1.Node) error {
 	agent, err := node.NewAgent(node.AgentConfig{
 		Config: c.cfg.As(identity.Node(n.Name)), Name: n.Name, Runtime: c.cfg.Runtime, Writes: writes, Address: c.addresses.address(n),
 		Drivers: c.cfg.Drivers, LeaseDuration: c.cfg.LeaseDuration, Renew: c.cfg.Renew, ExternalCloud: c.cfg.ExternalCloud, KeepTaints: true, Log: c.cfg.Log,
-		Backlog: c.backlog,
-		Pods:    func(ctx context.Context, changed func(old, pod *corev1.Pod)) { c.feed.follow(ctx, n.Name, changed) },
+		Backlog: c.backlog, Like: c.client,
+		Pods: func(ctx context.Context, changed func(old, pod *corev1.Pod)) { c.feed.follow(ctx, n.Name, changed) },
 	})
 	if err != nil {
 		return err
