@@ -47,9 +47,12 @@ API server runs without a cluster.`,
 				return err
 			}
 			defer os.RemoveAll(temp)
-			binary := filepath.Join(temp, "manager")
-			p, err := project.GenerateAndBuild(c, project.Folder(own), binary, gens)
+			p, err := project.OpenAndGenerate(c, project.Folder(own), gens)
 			if err != nil {
+				return err
+			}
+			binary := filepath.Join(temp, "manager")
+			if err := p.BuildAgain(c.Context(), "run", binary); err != nil {
 				return err
 			}
 			if p.Server {

@@ -442,7 +442,7 @@ func (p *printer) drive(ctx context.Context, run func(context.Context, func(expl
 
 // BuildProgram compiles the operator of a project for virtual time; see package agent. It calls
 // compiling with the path of each package that the go command compiles. The file belongs to the
-// caller until release is called; see [Link].
+// caller until release is called; see [project.Project.Link].
 func BuildProgram(ctx context.Context, p *project.Project, temp string,
 	compiling func(path string)) (binary string, release func(), err error) {
 	return buildProgram(ctx, p, temp, false, compiling)
@@ -455,10 +455,20 @@ func buildProgram(ctx context.Context, p *project.Project, temp string, services
 	if services {
 		command = "virtual-services"
 	}
-	return Link(p, command, temp, func(file string) error {
+	return p.Link(command, temp, func(file string) error {
 		return agent.Program{Dir: p.Main, Tags: p.Tags, Services: services, Shared: sharedBuilds(),
 			Compiling: compiling}.Build(ctx, filepath.Join(filepath.Dir(file), "overlay"), file)
 	})
+}
+
+// sharedBuilds returns the folder for [agent.Program.Shared] in the user's cache; "" without a
+// cache.
+func sharedBuilds() string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(cache, "kelson", "builds")
 }
 
 // result returns the error of the command after the last message.

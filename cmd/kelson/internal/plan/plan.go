@@ -16,7 +16,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"kelson.dev/cmd/kelson/internal/exit"
-	"kelson.dev/cmd/kelson/internal/explore"
 	"kelson.dev/cmd/kelson/internal/kubeconfig"
 	"kelson.dev/cmd/kelson/internal/output"
 	"kelson.dev/cmd/kelson/internal/project"
@@ -140,7 +139,7 @@ func run(c *cobra.Command, dir string, o options) error {
 		return err
 	}
 	progress.Step("building the operator")
-	binary, release, err := explore.Link(p, "operator", temp, func(file string) error {
+	binary, release, err := p.Link("operator", temp, func(file string) error {
 		return p.Build(c.Context(), file)
 	})
 	if err != nil {

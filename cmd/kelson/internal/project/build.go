@@ -41,10 +41,18 @@ func BuildCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err = GenerateAndBuild(c, Folder(args), abs, gens); err == nil {
-				fmt.Fprintln(c.OutOrStdout(), "built", name)
+			p, err := OpenAndGenerate(c, Folder(args), gens)
+			if err != nil {
+				return err
 			}
-			return err
+			if err := os.MkdirAll(filepath.Dir(abs), 0o755); err != nil {
+				return err
+			}
+			if err := p.Build(c.Context(), abs); err != nil {
+				return err
+			}
+			fmt.Fprintln(c.OutOrStdout(), "built", name)
+			return nil
 		},
 	}
 	c.Flags().StringVarP(&output, "output", "o", "", "output file (default bin/manager in the project)")
@@ -189,20 +197,13 @@ func SplitArgs(c *cobra.Command, args []string) (own, rest []string) {
 	return args, nil
 }
 
-// GenerateAndBuild runs the generators of the project in dir and builds its operator to the file
-// binary.
-func GenerateAndBuild(c *cobra.Command, dir, binary string, gens Generators) (*Project, error) {
+// OpenAndGenerate opens the project in dir and runs its generators.
+func OpenAndGenerate(c *cobra.Command, dir string, gens Generators) (*Project, error) {
 	p, err := Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := Generate(c, p.Dir, gens); err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(filepath.Dir(binary), 0o755); err != nil {
-		return nil, err
-	}
-	return p, p.Build(c.Context(), binary)
+	return p, Generate(c, p.Dir, gens)
 }
 
 // Generate updates all generated parts of a project: code, manifests, and Kelson's requirements

@@ -339,7 +339,7 @@ func (l *Loop) build(ctx context.Context) (string, error) {
 	name := filepath.Join(l.temp, fmt.Sprintf("operator-%d", l.binaries))
 	begin := time.Now()
 	stop := l.cfg.Log.Working(l.subject(), "building…")
-	err := l.cfg.Project.Build(ctx, name)
+	err := l.cfg.Project.BuildAgain(ctx, "dev", name)
 	stop()
 	if err != nil {
 		return "", err

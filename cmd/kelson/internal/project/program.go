@@ -1,28 +1,29 @@
-package explore
+package project
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
 	"kelson.dev/apiserver/store/filelock"
-	"kelson.dev/cmd/kelson/internal/project"
 )
 
 // kept is the maximum number of programs in the cache. A program has up to 130 MB.
 const kept = 8
 
-// Link calls link with the name of the file to which it must link the program of a project for a
+// Link calls link with the name of the file to which it must link the project's program for a
 // command. The file is in the user's cache: it has the result of the last successful link, which
 // the go command replaces only if something has changed. No other process uses it before the caller
 // calls release. Without a cache, or while another process uses the file, Link uses a file in the
 // folder temp.
-func Link(p *project.Project, command, temp string,
+func (p *Project) Link(command, temp string,
 	link func(file string) error) (file string, release func(), err error) {
-	folder, state := claim(p, command)
+	folder, state := p.claim(command)
 	if state == nil {
 		file = filepath.Join(temp, command)
 		return file, func() {}, link(file)
@@ -46,20 +47,32 @@ func Link(p *project.Project, command, temp string,
 	return file, release, err
 }
 
-// sharedBuilds returns the folder for [agent.Program.Shared] in the user's cache; "" without a
-// cache.
-func sharedBuilds() string {
-	cache, err := os.UserCacheDir()
+// BuildAgain is Build for a command that users run again and again: the program is linked only if
+// it has changed since the last build for the command.
+func (p *Project) BuildAgain(ctx context.Context, command, binary string) error {
+	file, release, err := p.Link(command, filepath.Dir(binary), func(file string) error {
+		return p.Build(ctx, file)
+	})
 	if err != nil {
-		return ""
+		return err
 	}
-	return filepath.Join(cache, "kelson", "builds")
+	defer release()
+	// The go command replaces programs, and never changes them. On Windows, it could not replace
+	// one whose other name runs.
+	if runtime.GOOS != "windows" && os.Link(file, binary) == nil {
+		return nil
+	}
+	program, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(binary, program, 0o755)
 }
 
 // claim returns the folder of a program in the user's cache, and the locked file that has the
 // program's state. It returns a nil file without a cache, and while another process uses the
 // program.
-func claim(p *project.Project, command string) (folder string, state *os.File) {
+func (p *Project) claim(command string) (folder string, state *os.File) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", nil

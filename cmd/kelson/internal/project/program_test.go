@@ -1,14 +1,16 @@
-package explore
+package project
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
-	"kelson.dev/cmd/kelson/internal/project"
 	"kelson.dev/internal/assert"
 	"kelson.dev/internal/require"
 )
@@ -20,10 +22,10 @@ func TestLink(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CACHE_HOME", home)
 	t.Setenv("LocalAppData", home)
-	p := &project.Project{Main: "/shop/cmd"}
+	p := &Project{Main: "/shop/cmd"}
 	link := func(result error) (file string, existed bool, release func()) {
 		t.Helper()
-		file, release, err := Link(p, "explore.test", temp, func(file string) error {
+		file, release, err := p.Link("explore.test", temp, func(file string) error {
 			_, err := os.Stat(file)
 			existed = err == nil
 			return errors.Join(os.WriteFile(file, nil, 0o600), result)
@@ -53,7 +55,7 @@ func TestLink(t *testing.T) {
 	for i := range kept {
 		old := time.Now().Add(-time.Hour)
 		require.NoError(t, os.Chtimes(filepath.Join(filepath.Dir(first), "state"), old, old))
-		_, release, err := Link(&project.Project{Main: fmt.Sprint("/", i)}, "explore.test", temp, func(string) error {
+		_, release, err := (&Project{Main: fmt.Sprint("/", i)}).Link("explore.test", temp, func(string) error {
 			return nil
 		})
 		require.NoError(t, err)
@@ -67,4 +69,45 @@ func TestLink(t *testing.T) {
 		t.Error("the program that was used first is not removed")
 	}
 	release()
+}
+
+// A second build for a command links nothing, and gives the same program. A build after a change
+// leaves the former program as it is, which may still run.
+func TestBuildAgain(t *testing.T) {
+	require.Long(t, "links programs")
+	home, dir, temp := t.TempDir(), t.TempDir(), t.TempDir()
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	require.NoError(t, err)
+	t.Setenv("GOCACHE", strings.TrimSpace(string(cache)))
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CACHE_HOME", home)
+	t.Setenv("LocalAppData", home)
+	write := func(name, content string) {
+		t.Helper()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	write("go.mod", "module example.com/shop\n\ngo 1.26\n")
+	p, number := &Project{Dir: dir, Main: dir}, 0
+	build := func(says string) os.FileInfo {
+		t.Helper()
+		number++
+		file := filepath.Join(temp, fmt.Sprint(number))
+		require.NoError(t, p.BuildAgain(t.Context(), "dev", file))
+		out, err := exec.Command(file).CombinedOutput()
+		require.NoError(t, err)
+		assert.Equal(t, string(out), says)
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		return info
+	}
+	write("main.go", "package main\n\nfunc main() { print(1) }\n")
+	first := build("1")
+	if again := build("1"); !os.SameFile(first, again) && runtime.GOOS != "windows" {
+		t.Error("the program was linked again")
+	}
+	write("main.go", "package main\n\nfunc main() { print(2) }\n")
+	build("2")
+	out, err := exec.Command(filepath.Join(temp, "1")).CombinedOutput()
+	require.NoError(t, err)
+	assert.Equal(t, string(out), "1")
 }
