@@ -20,9 +20,13 @@ type Backlog struct {
 	joins chan struct{} // a value for each agent that joins
 }
 
-// atOnce is how many agents can join at once, and how many reports can be in progress before a
-// Backlog is busy: two for each processor. Further ones wait for a processor.
-func atOnce() int { return 2 * runtime.GOMAXPROCS(0) }
+// maxReports returns how many reports of agents can be in progress before a Backlog is busy: two
+// for each processor. Further reports wait for a processor.
+func maxReports() int64 { return 2 * int64(runtime.GOMAXPROCS(0)) }
+
+// maxJoins returns how many agents can join at once: eight for each processor. With two, 5,000
+// nodes join in 21 s instead of 16: agents often wait until a write is committed.
+func maxJoins() int { return 8 * runtime.GOMAXPROCS(0) }
 
 // begin counts a report until end is called.
 func (b *Backlog) begin() (end func()) {
@@ -33,7 +37,7 @@ func (b *Backlog) begin() (end func()) {
 	return func() { b.reports.Add(-1) }
 }
 
-func (b *Backlog) busy() bool { return b != nil && b.reports.Load() >= int64(atOnce()) }
+func (b *Backlog) busy() bool { return b != nil && b.reports.Load() >= maxReports() }
 
 // patience is how long an agent waits for others that join, at most: a server that is slow to
 // answer some must not stop all.
@@ -45,7 +49,7 @@ func (b *Backlog) join(ctx context.Context) (end func()) {
 	if b == nil {
 		return func() {}
 	}
-	b.once.Do(func() { b.joins = make(chan struct{}, atOnce()) })
+	b.once.Do(func() { b.joins = make(chan struct{}, maxJoins()) })
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	select {

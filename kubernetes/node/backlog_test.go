@@ -9,7 +9,7 @@ import (
 )
 
 // Fill makes the backlog busy for the rest of a test.
-func (b *Backlog) Fill() { b.reports.Store(int64(atOnce())) }
+func (b *Backlog) Fill() { b.reports.Store(maxReports()) }
 
 // A Backlog is busy while two reports for each processor are in progress.
 func TestBacklog(t *testing.T) {
@@ -29,14 +29,14 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// While two agents for each processor join, a further one waits until one of them has joined, but
+// While as many agents join as can at once, a further one waits until one of them has joined, but
 // no longer than the patience.
 func TestJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Backlog
 		start := time.Now()
 		var ends []func()
-		for range atOnce() {
+		for range maxJoins() {
 			ends = append(ends, b.join(t.Context()))
 		}
 		go func() {
