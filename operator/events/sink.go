@@ -56,7 +56,6 @@ type channel struct {
 	mu      sync.Mutex
 	events  []*corev1.Event
 	serving bool // a goroutine runs
-	removed bool
 	lossy   bool // an event was dropped since the buffer was empty
 }
 
@@ -78,19 +77,19 @@ func (c *channel) add(e *corev1.Event) (dropped, first bool) {
 func (c *channel) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.serving || c.removed || len(c.events) == 0 {
+	if c.serving || len(c.events) == 0 {
 		return false
 	}
 	c.serving = true
 	return true
 }
 
-// next takes the first event. It returns nil, and ends the serving, if there is none, if the sink
-// was removed, or after ctx has ended.
+// next takes the first event. It returns nil, and ends the serving, if there is none, or after ctx
+// has ended.
 func (c *channel) next(ctx context.Context) *corev1.Event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.events) == 0 || c.removed || ctx.Err() != nil {
+	if len(c.events) == 0 || ctx.Err() != nil {
 		c.serving = false
 		return nil
 	}
@@ -102,10 +101,11 @@ func (c *channel) next(ctx context.Context) *corev1.Event {
 	return e
 }
 
-func (c *channel) remove() {
+// drop forgets the events that wait.
+func (c *channel) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.removed, c.events = true, nil
+	c.events = nil
 }
 
 // Add adds a sink. It receives the events that are recorded after this call, while the Broadcaster
@@ -124,7 +124,7 @@ func (b *Broadcaster) remove(c *channel) {
 	defer b.mu.Unlock()
 	if i := slices.Index(b.channels, c); i >= 0 {
 		b.channels = slices.Delete(b.channels, i, i+1)
-		c.remove()
+		c.drop() // send adds no more: it no longer finds the channel
 	}
 }
 
