@@ -37,7 +37,11 @@ API server runs without a cluster.`,
 			if len(own) > 1 {
 				return fmt.Errorf("unexpected argument %q: put flags of the operator after --", own[1])
 			}
-			if p, err := project.Open(project.Folder(own)); err == nil && p.Server {
+			p, err := project.Open(project.Folder(own))
+			if err != nil {
+				return err
+			}
+			if p.Server {
 				if err := checkServerArgs(rest); err != nil {
 					return err
 				}
@@ -47,8 +51,7 @@ API server runs without a cluster.`,
 				return err
 			}
 			defer os.RemoveAll(temp)
-			p, err := project.OpenAndGenerate(c, project.Folder(own), gens)
-			if err != nil {
+			if err := project.Generate(c, p.Dir, gens); err != nil {
 				return err
 			}
 			binary := filepath.Join(temp, "manager")

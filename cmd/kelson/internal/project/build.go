@@ -41,8 +41,11 @@ func BuildCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p, err := OpenAndGenerate(c, Folder(args), gens)
+			p, err := Open(Folder(args))
 			if err != nil {
+				return err
+			}
+			if err := Generate(c, p.Dir, gens); err != nil {
 				return err
 			}
 			if err := os.MkdirAll(filepath.Dir(abs), 0o755); err != nil {
@@ -195,15 +198,6 @@ func SplitArgs(c *cobra.Command, args []string) (own, rest []string) {
 		return args[:at], args[at:]
 	}
 	return args, nil
-}
-
-// OpenAndGenerate opens the project in dir and runs its generators.
-func OpenAndGenerate(c *cobra.Command, dir string, gens Generators) (*Project, error) {
-	p, err := Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	return p, Generate(c, p.Dir, gens)
 }
 
 // Generate updates all generated parts of a project: code, manifests, and Kelson's requirements
