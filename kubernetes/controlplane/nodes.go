@@ -134,7 +134,8 @@ func (n *ownNodes) simulate(cfg Config, selected Simulated, p *ControlPlane, dri
 	runtime := simulated.New(simulated.Config{})
 	var err error
 	if n.stages, err = stages.New(stages.Config{
-		Store: p.store, Registry: p.registry, REST: p.controllerConfig(identity.Stages), Runtime: runtime,
+		Store: p.store, Registry: p.registry, Shared: p.shared, REST: p.controllerConfig(identity.Stages),
+		Runtime: runtime,
 		Stages: selected.Stages, Log: cfg.Log,
 	}); err != nil {
 		return false, nil, err

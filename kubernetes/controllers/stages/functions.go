@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/utils/net"
 
-	"kelson.dev/apiserver/store/derived"
 	"kelson.dev/kubernetes/node/stage"
 )
 
@@ -49,7 +48,7 @@ func statusIP(o *stage.Object) string {
 
 // nodeIPs returns the addresses of a node: the first, and the first of the other IP family.
 func (c *Controller) nodeIPs(name string) []string {
-	n, err := derived.Get[corev1.Node](c.cfg.Store.Snapshot(), "nodes", "", name)
+	n, err := c.cfg.Shared.Nodes.Get("", name)
 	if err != nil {
 		return nil
 	}

@@ -19,6 +19,7 @@ import (
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
 	"kelson.dev/apiserver/store/derived"
+	"kelson.dev/kubernetes/controllers/sharing"
 	"kelson.dev/kubernetes/node"
 	"kelson.dev/kubernetes/node/simulated"
 	"kelson.dev/kubernetes/node/stage"
@@ -42,6 +43,8 @@ type Nodes interface {
 type Config struct {
 	Store    *store.Store
 	Registry *resource.Registry
+	// Shared has the decoded nodes.
+	Shared *sharing.Caches
 	// REST connects to the API server.
 	REST *rest.Config
 	// Runtime gives addresses to pods.
