@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -11,14 +10,15 @@ import (
 // Backlog knows what the agents that share it do at once. While many reports of pods are in
 // progress, agents report new pods only once, when their simulated containers have started. And few
 // agents join the cluster at once: thousands that start together would hold the memory of as many
-// requests, and scatter their own small objects over it. The zero Backlog is ready for use. nil
-// bounds nothing and is never busy. It is safe for concurrent use.
+// requests, and scatter their own small objects over it. nil bounds nothing and is never busy.
+// A Backlog is safe for concurrent use.
 type Backlog struct {
 	reports atomic.Int64
-
-	once  sync.Once
-	joins chan struct{} // a value for each agent that joins
+	joins   chan struct{} // a value for each agent that joins
 }
+
+// NewBacklog returns the Backlog of agents that run in one process.
+func NewBacklog() *Backlog { return &Backlog{joins: make(chan struct{}, maxJoins())} }
 
 // maxReports returns how many reports of agents can be in progress before a Backlog is busy: two
 // for each processor. Further reports wait for a processor.
@@ -49,7 +49,6 @@ func (b *Backlog) join(ctx context.Context) (end func()) {
 	if b == nil {
 		return func() {}
 	}
-	b.once.Do(func() { b.joins = make(chan struct{}, maxJoins()) })
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	select {

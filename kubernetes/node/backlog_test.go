@@ -13,7 +13,7 @@ func (b *Backlog) Fill() { b.reports.Store(maxReports()) }
 
 // A Backlog is busy while two reports for each processor are in progress.
 func TestBacklog(t *testing.T) {
-	var b Backlog
+	b := NewBacklog()
 	var ends []func()
 	for range 2 * runtime.GOMAXPROCS(0) {
 		if b.busy() {
@@ -33,7 +33,7 @@ func TestBacklog(t *testing.T) {
 // no longer than the patience.
 func TestJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b Backlog
+		b := NewBacklog()
 		start := time.Now()
 		var ends []func()
 		for range maxJoins() {

@@ -436,7 +436,7 @@ func TestBusyServerGetsOneReport(t *testing.T) {
 	run := func(busy bool) (states int, last *corev1.Pod, events []string) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newFixture(t, controlplane.Config{})
-			backlog := &node.Backlog{}
+			backlog := node.NewBacklog()
 			if busy {
 				backlog.Fill()
 			}

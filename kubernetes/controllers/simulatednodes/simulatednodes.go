@@ -110,7 +110,7 @@ func New(cfg Config) (*Controller, error) {
 	controller := &Controller{cfg: cfg, create: create, client: c, agents: map[string]*running{},
 		feed: newFeed(cfg)}
 	if cfg.LeaseDuration >= 0 {
-		controller.backlog = &node.Backlog{}
+		controller.backlog = node.NewBacklog()
 	}
 	return controller, nil
 }
