@@ -136,7 +136,7 @@ func (n *ownNodes) simulate(cfg Config, selected Simulated, p *ControlPlane, dri
 	if n.stages, err = stages.New(stages.Config{
 		Store: p.store, Registry: p.registry, Shared: p.shared, REST: p.controllerConfig(identity.Stages),
 		Runtime: runtime,
-		Stages: selected.Stages, Log: cfg.Log,
+		Stages:  selected.Stages, Log: cfg.Log,
 	}); err != nil {
 		return false, nil, err
 	}
