@@ -83,6 +83,9 @@ type Resource struct {
 	// Fields returns the fields of a hub that a field selector may name, in addition to
 	// metadata.name and metadata.namespace, in a map that the caller may change. nil: no others.
 	Fields func(hub runtime.Object) fields.Set
+	// StoredFields returns what Fields returns for the Load of stored bytes, except the name and
+	// the namespace. If ok is false, Load and Fields must be called. nil: they must always be.
+	StoredFields func(stored []byte) (set fields.Set, ok bool)
 	// FieldLabel converts a field selector's label in a version to a key of Fields. It returns
 	// Kubernetes' error for an unsupported label. nil: metadata.name, metadata.namespace and the
 	// keys of Fields.

@@ -101,6 +101,11 @@ func (sel *selector) matches(obj *store.Object) (bool, error) {
 		return sel.fields.Matches(keyFields(obj.Key, nil)), nil
 	}
 	set, err := obj.Memo(fieldsOf{weak.Make(sel.res)}, func() (any, error) {
+		if sel.res.StoredFields != nil {
+			if set, ok := sel.res.StoredFields(obj.Data); ok {
+				return keyFields(obj.Key, set), nil
+			}
+		}
 		hub, err := sel.res.Codec.Load(obj.Data)
 		if err != nil {
 			return nil, err

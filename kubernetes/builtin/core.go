@@ -33,7 +33,7 @@ func (k *kinds) core(services *services) []entry {
 			computed: k.componentStatuses()},
 		{hub: &core.Pod{}, plural: "pods", versions: v1, short: []string{"po"}, categories: all, returned: true,
 			strategy: pod.Strategy, status: pod.StatusStrategy, fields: selectable(pod.ToSelectableFields),
-			subs: k.podSubresources()},
+			storedFields: storedPodFields, subs: k.podSubresources()},
 		{hub: &core.ServiceAccount{}, plural: "serviceaccounts", versions: v1, short: []string{"sa"}, returned: true,
 			strategy: serviceaccount.Strategy, subs: k.serviceAccountSubresources()},
 		{hub: &core.Service{}, plural: "services", versions: v1, short: []string{"svc"}, categories: all,

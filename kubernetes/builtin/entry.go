@@ -33,7 +33,10 @@ type entry struct {
 	subs          []resource.Subresource
 	// fields returns the selectable fields except name and namespace.
 	fields func(runtime.Object) fields.Set
-	hooks  *resource.Hooks
+	// storedFields: see resource.Resource.StoredFields.
+	storedFields func(stored []byte) (fields.Set, bool)
+
+	hooks *resource.Hooks
 	// complete sets defaults again before an object is stored. It is needed for strategies that
 	// clear fields that have defaults, because JSON omits empty values. nil: not needed.
 	complete func(versioned runtime.Object)
@@ -107,6 +110,9 @@ func (e *entry) build(scheme *runtime.Scheme, noFastPaths bool) (*resource.Resou
 		}
 		empty.GetObjectKind().SetGroupVersionKind(kind)
 		r.Versions = append(r.Versions, resource.Version{Name: version, Deprecated: deprecation.WarningMessage(empty)})
+	}
+	if !noFastPaths {
+		r.StoredFields = e.storedFields
 	}
 	switch {
 	case e.review != nil:

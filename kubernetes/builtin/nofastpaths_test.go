@@ -8,16 +8,19 @@ import (
 	"kelson.dev/internal/require"
 )
 
-// TestNoFastPaths checks that Config.NoFastPaths reaches every kind: no strategy, field manager or
-// codec has a fast path. Resources with fast paths in the same process keep theirs.
+// TestNoFastPaths checks that Config.NoFastPaths reaches every kind: no strategy, field manager,
+// codec or function of stored fields is a fast path. Resources with fast paths in the same process keep theirs.
 func TestNoFastPaths(t *testing.T) {
 	for _, off := range []bool{true, false} {
 		resources, err := Resources(Config{NoFastPaths: off})
 		require.NoError(t, err)
-		strategies, managers, codecs := 0, 0, 0
+		strategies, managers, codecs, fields := 0, 0, 0, 0
 		for _, r := range resources {
 			if _, ok := r.Strategy.(resource.Shortcut); ok {
 				strategies++
+			}
+			if r.StoredFields != nil {
+				fields++
 			}
 			if r.Review != nil || r.Computed != nil {
 				continue
@@ -31,9 +34,9 @@ func TestNoFastPaths(t *testing.T) {
 				managers++
 			}
 		}
-		if off && strategies+managers+codecs > 0 || !off && (strategies == 0 || managers == 0 || codecs == 0) {
-			t.Errorf("NoFastPaths %t: fast paths in %d strategies, %d field managers and %d codecs", off, strategies,
-				managers, codecs)
+		if off && strategies+managers+codecs+fields > 0 || !off && min(strategies, managers, codecs, fields) == 0 {
+			t.Errorf("NoFastPaths %t: fast paths in %d strategies, %d field managers, %d codecs and %d functions of "+
+				"stored fields", off, strategies, managers, codecs, fields)
 		}
 	}
 }
