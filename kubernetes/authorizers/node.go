@@ -3,7 +3,6 @@ package authorizers
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -133,24 +132,20 @@ func hasClaims(pod *store.Object) bool {
 func (n *NodeAuthorizer) add(obj *store.Object) {
 	switch obj.Key.Resource {
 	case pods:
-		var pod corev1.Pod
-		if json.Unmarshal(obj.Data, &pod) == nil && pod.Spec.NodeName != "" {
-			n.graph.AddPod(&pod)
+		if pod, err := derived.DecodeLean[corev1.Pod](obj); err == nil && pod.Spec.NodeName != "" {
+			n.graph.AddPod(pod)
 		}
 	case volumes:
-		var volume corev1.PersistentVolume
-		if json.Unmarshal(obj.Data, &volume) == nil {
-			n.graph.AddPV(&volume)
+		if volume, err := derived.DecodeLean[corev1.PersistentVolume](obj); err == nil {
+			n.graph.AddPV(volume)
 		}
 	case volumeAttachments:
-		var attachment storagev1.VolumeAttachment
-		if json.Unmarshal(obj.Data, &attachment) == nil {
+		if attachment, err := derived.DecodeLean[storagev1.VolumeAttachment](obj); err == nil {
 			n.graph.AddVolumeAttachment(attachment.Name, attachment.Spec.NodeName)
 		}
 	case podCertificates:
-		var request certificatesv1.PodCertificateRequest
-		if json.Unmarshal(obj.Data, &request) == nil {
-			n.graph.AddPodCertificateRequest(&request)
+		if request, err := derived.DecodeLean[certificatesv1.PodCertificateRequest](obj); err == nil {
+			n.graph.AddPodCertificateRequest(request)
 		}
 	}
 }

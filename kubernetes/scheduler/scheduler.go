@@ -40,6 +40,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/tree"
 	"kelson.dev/kubernetes/controllers/cachesync"
 	"kelson.dev/kubernetes/controllers/sharing"
 	"kelson.dev/kubernetes/controllers/workloads"
@@ -146,13 +147,20 @@ func (s *Scheduler) await(ctx context.Context, resource string, needed func(*sto
 }
 
 // waits reports whether a stored pod waits for this scheduler. It is called for each change of a
-// pod, so it decodes only what it needs: first the spec, because most pods have a node.
+// pod, so it decodes only what it needs, and of most pods, which have a node, only that.
 func (s *Scheduler) waits(obj *store.Object) bool {
+	data := obj.Member("spec")
+	node := tree.Parser{Data: data}
+	if found, err := node.Member("nodeName"); found && err == nil {
+		if name, err := node.Text(); err == nil && name != "" {
+			return false
+		}
+	}
 	var spec struct {
 		NodeName      string `json:"nodeName"`
 		SchedulerName string `json:"schedulerName"`
 	}
-	if err := json.Unmarshal(obj.Member("spec"), &spec); err != nil || spec.NodeName != "" || !s.names[spec.SchedulerName] {
+	if err := json.Unmarshal(data, &spec); err != nil || spec.NodeName != "" || !s.names[spec.SchedulerName] {
 		return false
 	}
 	var status struct {
