@@ -5,10 +5,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	kjson "sigs.k8s.io/json"
 
 	"kelson.dev/apiserver/resource"
 	"kelson.dev/apiserver/store"
+	"kelson.dev/internal/tree"
 )
 
 // mergedStatus returns the hub that results from a strategic merge patch that changes only the
@@ -30,8 +30,8 @@ func (p *patcher) mergedStatus(old runtime.Object, current *store.Object) (hub r
 	}
 	object := map[string]any{}
 	if stored != nil {
-		var status any
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(stored, &status); err != nil {
+		status, err := tree.Parse(stored, nil)
+		if err != nil {
 			return nil, false
 		}
 		object["status"] = status
@@ -43,11 +43,8 @@ func (p *patcher) mergedStatus(old runtime.Object, current *store.Object) (hub r
 	if codec, ok := p.s.on.res.Codec.(resource.Affordable); ok && codec.CheckTree(merged, p.s.on.res.GVK(p.s.on.version)) != nil {
 		return nil, false
 	}
-	part, err := p.s.on.empty()
-	if err != nil {
-		return nil, false
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, part, true); err != nil {
+	part, ok := p.typed(merged)
+	if !ok {
 		return nil, false
 	}
 	versioned, err := p.s.on.res.Codec.ToVersion(old, p.s.on.version) // a copy
@@ -58,11 +55,27 @@ func (p *patcher) mergedStatus(old runtime.Object, current *store.Object) (hub r
 	return hub, err == nil
 }
 
+// typed returns an object in the storage version that has the status of a tree and nothing else. To
+// encode the tree and decode that takes half as long as to convert the tree. ok is false for a tree
+// with fields that the type lacks.
+func (p *patcher) typed(merged map[string]any) (part runtime.Object, ok bool) {
+	codec, ok := p.s.on.res.Codec.(resource.Direct)
+	if !ok {
+		return nil, false
+	}
+	merged["apiVersion"], merged["kind"] = p.s.on.res.GVK(p.s.on.version).ToAPIVersionAndKind()
+	data, err := tree.Append(nil, merged, nil)
+	if err != nil {
+		return nil, false
+	}
+	return codec.Stored(data)
+}
+
 // statusPatch returns the patch without its metadata, if it has only a status and the uid of the
 // current object.
 func (p *patcher) statusPatch(current *store.Object) (map[string]any, bool) {
-	patch := map[string]any{}
-	if strict, err := kjson.UnmarshalStrict(p.body, &patch); err != nil || len(strict) > 0 {
+	patch, err := tree.Parse(p.body, nil)
+	if err != nil {
 		return nil, false
 	}
 	if metadata, has := patch["metadata"]; has {
