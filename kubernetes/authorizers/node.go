@@ -121,10 +121,10 @@ func keepsRelations(e *store.Event) bool {
 		bytes.Equal(e.Object.Member("spec"), e.Prev.Member("spec")) && !hasClaims(e.Object) && !hasClaims(e.Prev)
 }
 
+// hasClaims reports whether a pod may have a status of resource claims.
 func hasClaims(pod *store.Object) bool {
-	status := pod.Member("status")
-	return bytes.Contains(status, []byte(`"resourceClaimStatuses"`)) ||
-		bytes.Contains(status, []byte(`"extendedResourceClaimStatus"`))
+	return bytes.Contains(pod.Data, []byte(`"resourceClaimStatuses"`)) ||
+		bytes.Contains(pod.Data, []byte(`"extendedResourceClaimStatus"`))
 }
 
 // add adds an object's relations to the graph. It ignores objects that it can't decode. The graph
