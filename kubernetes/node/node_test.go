@@ -375,6 +375,40 @@ func TestLeaseAndNode(t *testing.T) {
 	})
 }
 
+// Nodes that join together do not report their status together from then on. As with kubelets, the
+// second report follows after 2.5 to 7.5 minutes.
+func TestStatusReportsAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const nodes = 20
+		w, began := newFixture(t, controlplane.Config{}), time.Now()
+		for i := range nodes {
+			w.run(fmt.Sprintf("node-%d", i), 0)
+		}
+		time.Sleep(7*time.Minute + 50*time.Second)
+		synctest.Wait()
+		all, err := client.List[corev1.Node](t.Context(), w.client)
+		if err != nil || len(all) < nodes {
+			t.Fatalf("%d nodes, %v", len(all), err)
+		}
+		minutes := map[time.Duration]int{}
+		for _, node := range all {
+			for _, c := range node.Status.Conditions {
+				if after := c.LastHeartbeatTime.Sub(began); c.Type == corev1.NodeReady {
+					if after < 150*time.Second {
+						t.Errorf("%s reported last after %s", node.Name, after)
+					}
+					minutes[after/time.Minute]++
+				}
+			}
+		}
+		for minute, reports := range minutes {
+			if reports > nodes/2 {
+				t.Errorf("%d of %d nodes reported in minute %d", reports, nodes, minute)
+			}
+		}
+	})
+}
+
 // An agent uses the mapper of the client in Like, so it reads no discovery documents of its own.
 func TestLike(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
