@@ -37,6 +37,7 @@ func (o *options) runMillion(ctx context.Context) error {
 	all := srv.clients(o, clients)
 	bufs := bodies(clients)
 	var next atomic.Int64
+	profiled := (&life{options: o, server: srv, column: 1}).profile(ctx, "million-load")
 	done, err := srv.drive(ctx, all, 0, func(ctx context.Context, c *client, clientNumber int) error {
 		n := next.Add(1)
 		if n > int64(o.million) {
@@ -48,6 +49,7 @@ func (o *options) runMillion(ctx context.Context) error {
 			jsonMedia, bufs[clientNumber])
 	})
 	closeAll(all)
+	profiled()
 	if err != nil {
 		return err
 	}

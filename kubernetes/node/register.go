@@ -273,8 +273,8 @@ func (a *Agent) heartbeat(ctx context.Context) {
 	// all come at the same time.
 	timer := time.NewTimer(phase(a.config.Name, every))
 	defer timer.Stop()
-	// A kubelet also shifts its next report by up to half of the period after its status has changed.
-	// Otherwise, nodes that joined together would report together from then on.
+	// A kubelet also shifts its next report by up to half of the period after its status has
+	// changed. Otherwise, nodes that joined together would report together from then on.
 	statusAt := time.Now().Add(statusEvery/2 + phase(a.config.Name, statusEvery))
 	var lease *coordinationv1.Lease
 	renew := func() {
