@@ -9,7 +9,8 @@ import (
 )
 
 // TestNoFastPaths checks that Config.NoFastPaths reaches every kind: no strategy, field manager,
-// codec or function of stored fields is a fast path. Resources with fast paths in the same process keep theirs.
+// codec or function of stored fields is a fast path. Resources with fast paths in the same process
+// keep theirs.
 func TestNoFastPaths(t *testing.T) {
 	for _, off := range []bool{true, false} {
 		resources, err := Resources(Config{NoFastPaths: off})
