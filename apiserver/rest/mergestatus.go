@@ -55,20 +55,24 @@ func (p *patcher) mergedStatus(old runtime.Object, current *store.Object) (hub r
 	return hub, err == nil
 }
 
-// typed returns an object in the storage version that has the status of a tree and nothing else. To
-// encode the tree and decode that takes half as long as to convert the tree. ok is false for a tree
-// with fields that the type lacks.
+// typed returns an object of the storage version that has the status of a tree and nothing else. A
+// codec that decodes stored bytes does so with the encoded tree, which allocates less than the
+// conversion of the tree. ok is false for a tree with fields that the type lacks.
 func (p *patcher) typed(merged map[string]any) (part runtime.Object, ok bool) {
-	codec, ok := p.s.on.res.Codec.(resource.Direct)
-	if !ok {
-		return nil, false
+	if codec, ok := p.s.on.res.Codec.(resource.Direct); ok {
+		merged["apiVersion"], merged["kind"] = p.s.on.res.GVK(p.s.on.version).ToAPIVersionAndKind()
+		data, err := tree.Append(nil, merged, nil)
+		if err != nil {
+			return nil, false
+		}
+		return codec.Stored(data)
 	}
-	merged["apiVersion"], merged["kind"] = p.s.on.res.GVK(p.s.on.version).ToAPIVersionAndKind()
-	data, err := tree.Append(nil, merged, nil)
+	part, err := p.s.on.empty()
 	if err != nil {
 		return nil, false
 	}
-	return codec.Stored(data)
+	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(merged, part, true)
+	return part, err == nil
 }
 
 // statusPatch returns the patch without its metadata, if it has only a status and the uid of the

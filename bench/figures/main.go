@@ -39,7 +39,7 @@ type options struct {
 	peerIdleWrites           int
 	http2                    bool
 	table                    *table
-	million                  int
+	million, millionBytes    int
 }
 
 func main() {
@@ -65,6 +65,7 @@ func main() {
 	etcd := flag.Bool("etcd", false, "instead: one server over one member of etcd, and three over three, of each kind")
 	million := flag.Bool("million", false, "instead of the table: load, list and restart Kelson with many objects")
 	flag.IntVar(&o.million, "million-objects", 1_000_000, "how many objects -million stores")
+	flag.IntVar(&o.millionBytes, "million-bytes", len(payload), "bytes of data in each of them; 360 bytes come on top")
 	flag.StringVar(&o.profiles, "profiles", "", "folder for processor profiles of kelson serve, one per row")
 	merged := flag.String("merged", "", "file for the merged profiles of -profiles, in the form that the compiler needs")
 	list := flag.Bool("list", false, "print the rows' ids")

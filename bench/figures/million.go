@@ -12,11 +12,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 )
 
-// runMillion loads Kelson with many objects of a kilobyte, lists them in pages, restarts it with
+// runMillion loads Kelson with many objects, lists them in pages, restarts it with
 // the same directory, and lists them again: the pages must be the same. It does not measure the
 // peer, which would take a quarter of an hour.
 func (o *options) runMillion(ctx context.Context) error {
@@ -34,6 +35,7 @@ func (o *options) runMillion(ctx context.Context) error {
 			return err
 		}
 	}
+	data := strings.Repeat("x", o.millionBytes)
 	all := srv.clients(o, clients)
 	bufs := bodies(clients)
 	var next atomic.Int64
@@ -44,7 +46,7 @@ func (o *options) runMillion(ctx context.Context) error {
 			return errEnough
 		}
 		bufs[clientNumber] = fmt.Appendf(bufs[clientNumber][:0],
-			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c-%07d"},"data":{"k":"%s"}}`, n, payload)
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c-%07d"},"data":{"k":"%s"}}`, n, data)
 		return c.do(ctx, http.MethodPost, fmt.Sprintf("/api/v1/namespaces/million-%d/configmaps", n%namespaces),
 			jsonMedia, bufs[clientNumber])
 	})
