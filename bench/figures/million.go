@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// runMillion loads Kelson with many objects, lists them in pages, restarts it with
-// the same directory, and lists them again: the pages must be the same. It does not measure the
-// peer, which would take a quarter of an hour.
+// runMillion loads Kelson with many objects, lists them in pages, restarts it with the same
+// directory, and lists them again: the pages must be the same. It does not measure the peer, which
+// would take a quarter of an hour.
 func (o *options) runMillion(ctx context.Context) error {
 	const clients, namespaces = 64, 10
 	srv, err := o.start(ctx, alone.sides[1])

@@ -5,7 +5,7 @@ import (
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/registry/core/pod"
 
-	"kelson.dev/internal/tree"
+	"kelson.dev/internal/jsondecode"
 )
 
 // storedPodFields returns the selectable fields of a stored pod without decoding all of it: each
@@ -13,84 +13,39 @@ import (
 // of every pod. ok is false if the pod lacks a value that has a default or that upstream derives
 // from another one.
 func storedPodFields(stored []byte) (set fields.Set, ok bool) {
-	var p core.Pod
-	var podIP, firstIP string
-	r := tree.Parser{Data: stored}
-	err := r.EachPlain(func(name []byte) error {
-		switch string(name) {
-		case "spec":
-			return r.EachPlain(func(name []byte) (err error) {
-				switch string(name) {
-				case "nodeName":
-					p.Spec.NodeName, err = r.Text()
-				case "restartPolicy":
-					err = text(&r, &p.Spec.RestartPolicy)
-				case "schedulerName":
-					p.Spec.SchedulerName, err = r.Text()
-				case "serviceAccountName":
-					p.Spec.ServiceAccountName, err = r.Text()
-				case "hostNetwork":
-					p.Spec.HostNetwork, err = boolean(&r)
-				default:
-					err = r.Skip()
-				}
-				return err
-			})
-		case "status":
-			return r.EachPlain(func(name []byte) (err error) {
-				switch string(name) {
-				case "phase":
-					err = text(&r, &p.Status.Phase)
-				case "nominatedNodeName":
-					p.Status.NominatedNodeName, err = r.Text()
-				case "podIP":
-					podIP, err = r.Text()
-				case "podIPs":
-					firstIP, err = firstPodIP(&r)
-				default:
-					err = r.Skip()
-				}
-				return err
-			})
-		}
-		return r.Skip()
-	})
-	if err != nil || podIP != firstIP || p.Spec.RestartPolicy == "" || p.Spec.SchedulerName == "" ||
-		p.Spec.ServiceAccountName == "" || p.Status.Phase == "" {
+	var p struct {
+		Spec struct {
+			NodeName           string             `json:"nodeName"`
+			RestartPolicy      core.RestartPolicy `json:"restartPolicy"`
+			SchedulerName      string             `json:"schedulerName"`
+			ServiceAccountName string             `json:"serviceAccountName"`
+			HostNetwork        bool               `json:"hostNetwork"`
+		} `json:"spec"`
+		Status struct {
+			Phase             core.PodPhase `json:"phase"`
+			NominatedNodeName string        `json:"nominatedNodeName"`
+			PodIP             string        `json:"podIP"`
+			PodIPs            []struct {
+				IP string `json:"ip"`
+			} `json:"podIPs"`
+		} `json:"status"`
+	}
+	if err := jsondecode.Decode(stored, &p, nil, nil); err != nil {
 		return nil, false
 	}
-	if podIP != "" {
-		p.Status.PodIPs = []core.PodIP{{IP: podIP}}
+	var ips []core.PodIP
+	if len(p.Status.PodIPs) > 0 {
+		ips = []core.PodIP{{IP: p.Status.PodIPs[0].IP}}
 	}
-	return pod.ToSelectableFields(&p), true
-}
-
-func text[T ~string](r *tree.Parser, into *T) error {
-	s, err := r.Text()
-	*into = T(s)
-	return err
-}
-
-func boolean(r *tree.Parser) (bool, error) {
-	v, err := r.Value()
-	b, ok := v.(bool)
-	if err == nil && !ok {
-		err = tree.ErrUnusual
+	if p.Spec.RestartPolicy == "" || p.Spec.SchedulerName == "" || p.Spec.ServiceAccountName == "" ||
+		p.Status.Phase == "" || len(ips) == 0 && p.Status.PodIP != "" || len(ips) > 0 && ips[0].IP != p.Status.PodIP {
+		return nil, false
 	}
-	return b, err
-}
-
-func firstPodIP(r *tree.Parser) (ip string, err error) {
-	first := true
-	err = r.Elements(func(raw []byte) {
-		if !first {
-			return
-		}
-		first = false
-		element := tree.Parser{Data: raw}
-		if found, _ := element.Member("ip"); found {
-			ip, _ = element.Text()
-		}
-	})
-	return ip, err
+	return pod.ToSelectableFields(&core.Pod{
+		Spec: core.PodSpec{
+			NodeName: p.Spec.NodeName, RestartPolicy: p.Spec.RestartPolicy, SchedulerName: p.Spec.SchedulerName,
+			ServiceAccountName: p.Spec.ServiceAccountName, HostNetwork: p.Spec.HostNetwork,
+		},
+		Status: core.PodStatus{Phase: p.Status.Phase, NominatedNodeName: p.Status.NominatedNodeName, PodIPs: ips},
+	}), true
 }

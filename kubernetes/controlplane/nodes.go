@@ -135,8 +135,7 @@ func (n *ownNodes) simulate(cfg Config, selected Simulated, p *ControlPlane, dri
 	var err error
 	if n.stages, err = stages.New(stages.Config{
 		Store: p.store, Registry: p.registry, Shared: p.shared, REST: p.controllerConfig(identity.Stages),
-		Runtime: runtime,
-		Stages:  selected.Stages, Log: cfg.Log,
+		Runtime: runtime, Stages: selected.Stages, Log: cfg.Log,
 	}); err != nil {
 		return false, nil, err
 	}

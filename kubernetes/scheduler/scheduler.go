@@ -25,7 +25,6 @@ package scheduler
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,7 +39,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kelson.dev/apiserver/store"
-	"kelson.dev/internal/tree"
+	"kelson.dev/apiserver/store/derived"
 	"kelson.dev/kubernetes/controllers/cachesync"
 	"kelson.dev/kubernetes/controllers/sharing"
 	"kelson.dev/kubernetes/controllers/workloads"
@@ -147,29 +146,20 @@ func (s *Scheduler) await(ctx context.Context, resource string, needed func(*sto
 }
 
 // waits reports whether a stored pod waits for this scheduler. It is called for each change of a
-// pod, so it decodes only what it needs, and of most pods, which have a node, only that.
+// pod, so it decodes only what it needs.
 func (s *Scheduler) waits(obj *store.Object) bool {
-	data := obj.Member("spec")
-	node := tree.Parser{Data: data}
-	if found, err := node.Member("nodeName"); found && err == nil {
-		if name, err := node.Text(); err == nil && name != "" {
-			return false
-		}
+	type pod struct {
+		Spec struct {
+			NodeName      string `json:"nodeName"`
+			SchedulerName string `json:"schedulerName"`
+		} `json:"spec"`
+		Status struct {
+			Phase corev1.PodPhase `json:"phase"`
+		} `json:"status"`
 	}
-	var spec struct {
-		NodeName      string `json:"nodeName"`
-		SchedulerName string `json:"schedulerName"`
-	}
-	if err := json.Unmarshal(data, &spec); err != nil || spec.NodeName != "" || !s.names[spec.SchedulerName] {
-		return false
-	}
-	var status struct {
-		Phase corev1.PodPhase `json:"phase"`
-	}
-	if data := obj.Member("status"); data != nil && json.Unmarshal(data, &status) != nil {
-		return false
-	}
-	return status.Phase != corev1.PodSucceeded && status.Phase != corev1.PodFailed
+	p, err := derived.DecodeLean[pod](obj)
+	return err == nil && p.Spec.NodeName == "" && s.names[p.Spec.SchedulerName] &&
+		p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
 
 // schedule runs upstream's scheduler until no pod waits or ctx ends.
